@@ -1,5 +1,5 @@
-//! Names the build: `SLUICE_VERSION` is the package's version, followed by a plus sign and the commit
-//! where the commit is known.
+//! Names the build: `SLUICE_VERSION` is the package's version and, if the commit is known, a plus sign and
+//! the commit.
 //!
 //! A release build asks git. A development build names no commit, so a new commit rebuilds nothing.
 //! `SLUICE_COMMIT` in the environment names the commit of any build, such as a build from an archive.

@@ -3,8 +3,9 @@
 use sluice_base::Bytes;
 
 /// A snapshot for replicas that is made while they take it. Pieces that replicas have not taken yet are
-/// kept in memory up to a bound and beyond that on disk, so the job that makes the snapshot does not
-/// wait for replicas. Replicas are numbered from 0. Dropping the value aborts the snapshot.
+/// kept in memory up to a bound and beyond that on disk, so the job that makes the snapshot waits for
+/// replicas only if the disk lacks room. Replicas are numbered from 0. Dropping the value aborts the
+/// snapshot.
 pub trait SnapshotPieces {
     /// The next piece for a replica. Does not wait.
     fn next(&mut self, replica: usize) -> NextPiece;
@@ -16,8 +17,8 @@ pub trait SnapshotPieces {
     fn made(&self) -> SnapshotProgress;
 
     /// The reason for which the snapshot grows only as fast as all replicas take it; `None` if it does not
-    /// wait for them. A replica that waits for the whole snapshot before it takes any piece would then wait
-    /// for ever. A change of this result sets [`SnapshotPieces::has_news`].
+    /// wait for them. While there is such a reason, a replica that takes no piece before the snapshot is
+    /// complete would wait for ever. A change of this result sets [`SnapshotPieces::has_news`].
     fn lacks_room(&self) -> Option<String>;
 
     /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.
@@ -42,8 +43,8 @@ pub trait StreamSpool {
     /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.
     fn has_news(&self) -> bool;
 
-    /// Bytes that were given and are not yet in their final place, which is memory up to a bound and the
-    /// disk beyond that. They take memory because the disk is slow or full.
+    /// Bytes beyond the bound of memory that were given but are not on disk yet. They are still in memory,
+    /// because the disk is slow or full.
     fn unwritten_bytes(&self) -> usize;
 
     /// Bytes of memory of the spool: bytes that are not written yet, and bytes kept in memory although

@@ -6,7 +6,7 @@
 //!  \n    $EOF:<40 bytes>\r\n  <bytes> <the same 40 bytes>
 //! ```
 //!
-//! Empty lines before the line are signs of life. The 40 bytes are random. This mark is looked for only at
+//! Empty lines before the line are signs of life. The 40 bytes are a random mark, which is looked for only at
 //! the end of the bytes received so far, because a primary sends nothing after the mark until the replica
 //! answers.
 
@@ -174,7 +174,8 @@ mod tests {
 
     const MARK: &str = "0123456789abcdefghij0123456789abcdefghij";
 
-    /// The result for bytes that arrive in pieces of this size: the snapshot, and the bytes after it.
+    /// The result for bytes that arrive in pieces of this size: the snapshot, the bytes after it, and whether
+    /// the snapshot has ended.
     fn parse(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>, bool), FramingError> {
         let (mut framing, mut snapshot, mut rest) = (Framing::default(), Vec::new(), Vec::new());
         let mut extent = None;

@@ -1,4 +1,5 @@
-//! State of full synchronisations between two steps; the steps are in `full_sync.rs`.
+//! The state of a primary's full synchronisations. The code that advances them is in
+//! `replication/full_sync.rs` of the crate `engine`.
 
 use crate::feeds::{NextPiece, SnapshotPieces, SnapshotProgress};
 use sluice_base::Bytes;
@@ -11,12 +12,12 @@ pub struct FullSyncs {
     pub wanted: Vec<SyncRequest>,
     /// Replicas that may still read a snapshot.
     pub readers: Vec<SessionKey>,
-    /// Replicas whose whole snapshot was queued; the log does not yet have the line that their
-    /// synchronisation has ended.
+    /// Replicas whose whole snapshot was queued, and for which the log does not yet report the end of the
+    /// synchronisation.
     pub ended: Vec<SessionKey>,
     /// The snapshot that replicas take now, made from a cut (the keyspace as it was at one moment).
     pub shared: Option<SharedSnapshot>,
-    /// When the cut was made, seconds since the epoch, while the job of this snapshot runs.
+    /// When the cut of this snapshot was made, seconds since the epoch; `None` while no job makes a snapshot.
     pub began_s: Option<i64>,
 }
 
@@ -66,7 +67,8 @@ pub struct Feed {
     pub needs_length: bool,
     /// Bytes after the last piece: the mark of a snapshot whose length was not announced.
     pub trailer: Option<String>,
-    /// When the replica last took bytes while some were ready, ns of the monotonic clock.
+    /// When the replica last took bytes, or got bytes queued after it had taken all before; ns of the
+    /// monotonic clock.
     pub progress_ns: u64,
     /// Bytes that the replica has taken, including the lines before the snapshot and the mark after it.
     pub taken_bytes: u64,
@@ -79,7 +81,7 @@ pub struct Feed {
 pub enum FeedSource {
     /// A snapshot without keys: the pieces that are left.
     WithoutKeys(std::vec::IntoIter<Bytes>),
-    /// The snapshot of a cut, in which the replica has this number.
+    /// The shared snapshot, in which the replica has this number.
     Shared(usize),
 }
 
@@ -115,7 +117,7 @@ impl FullSyncs {
         }
     }
 
-    /// The state of the snapshot of a cut.
+    /// The state of the shared snapshot.
     pub fn made(&self) -> SnapshotProgress {
         self.shared.as_ref().map_or(SnapshotProgress::Failed, |shared| shared.pieces.made())
     }
@@ -126,7 +128,8 @@ impl FullSyncs {
         (shared.pieces.made() == SnapshotProgress::UnderWay).then(|| shared.pieces.lacks_room())?
     }
 
-    /// Reports that a replica takes nothing more. The last replica of a cut's snapshot frees that snapshot.
+    /// Reports that a replica takes nothing more. When the last replica of the shared snapshot leaves, that
+    /// snapshot is freed.
     pub fn leave(&mut self, source: &FeedSource) {
         if let (FeedSource::Shared(number), Some(shared)) = (source, &mut self.shared) {
             shared.pieces.leave(*number);

@@ -1,4 +1,4 @@
-//! Entry points for fuzzers: arbitrary bytes of a primary to a replica.
+//! Entry point of a fuzzer that sends a replica arbitrary bytes as its primary.
 
 use crate::{
     Framing, HistoryPoint, Input, LinkDecision, LinkOutput, LinkState, Primary, ReplicaLink, Surroundings,
@@ -6,8 +6,8 @@ use crate::{
 };
 use std::convert::Infallible;
 
-/// Plays a primary that sends `data`. The first byte sets the size of the pieces and whether the replica
-/// has data of a history.
+/// Plays a primary that sends `data`. The first byte sets the size of the pieces in which the rest arrives,
+/// whether the replica has data of a history, and the capabilities that the replica announces.
 pub fn fuzz_primary(data: &[u8]) {
     let Some((how, said)) = data.split_first() else { return };
     let point = HistoryPoint { replid: "a".repeat(40), offset: u64::from(*how) };

@@ -1,4 +1,5 @@
-//! Replication as state machines: what a replica sends to its primary, in what order, and when it gives up.
+//! Replication as state machines: a replica's link to its primary, and the stream, the backlog and the full
+//! synchronisations of a primary.
 //!
 //! Invariants: (1) no socket, file, thread or clock: the time is an input of each step, and requests to the
 //! host are outputs ([`LinkOutput`]); (2) a machine is a function of its inputs and its seed, so that a

@@ -16,11 +16,11 @@
 //! machine has both.
 //!
 //! Invariants: (1) every input about a connection names its attempt, and inputs of earlier attempts are
-//! ignored, because an attempt can be given up before its connections and jobs have ended (D-1); (2) a new
-//! file replaces the earlier file only after `Commit`, and is then loaded in any case: as long as
-//! [`ReplicaLink::is_committed`], the owner does not drop the link (D-3); (3) each state has a bound on how
-//! long the primary may be silent; (4) a link leads to one primary. For another primary a new link is made,
-//! whose attempts have higher numbers.
+//! ignored, because an attempt can be given up before its connections and jobs have ended (D-1); (2) a
+//! received snapshot file replaces the earlier file only after `Commit`, and is then loaded in any case: as
+//! long as [`ReplicaLink::is_committed`], the owner does not drop the link (D-3); (3) in each state that
+//! waits for the primary there is a bound on how long the primary may be silent; (4) a link leads to one
+//! primary. For another primary a new link is made, whose attempts have higher numbers.
 
 mod handshake;
 mod messages;
@@ -51,7 +51,7 @@ enum TransferStage {
 
 #[derive(Debug)]
 enum LinkPhase {
-    /// Time at which the next attempt is due, ns.
+    /// No attempt is under way. The next one is due at `at_ns`.
     Connect {
         at_ns: u64,
         is_again: bool,
@@ -87,7 +87,7 @@ pub struct ReplicaLink {
     state: LinkPhase,
     primary: Primary,
     attempt: u64,
-    /// Whether the next request for the data asks the other server to become the primary.
+    /// Whether the next PSYNC asks the other server to become the primary.
     hands_over: HandsOver,
     backoff: Backoff,
     outputs: Vec<LinkOutput>,
@@ -95,8 +95,8 @@ pub struct ReplicaLink {
 
 impl ReplicaLink {
     /// A link to this primary; the first tick begins the first attempt. `seed` decides the jitter of the
-    /// pauses. Attempts get numbers above `attempt`, the last one of the link before, so that late
-    /// inputs of that link are ignored here.
+    /// pauses. `attempt` is the last attempt of the previous link. New attempts get higher numbers, so that
+    /// late inputs of the previous link are ignored.
     pub fn new(primary: Primary, seed: u64, attempt: u64) -> ReplicaLink {
         ReplicaLink {
             state: LinkPhase::Connect { at_ns: 0, is_again: false },
@@ -108,7 +108,7 @@ impl ReplicaLink {
         }
     }
 
-    /// Makes the first request for the data ask the other server to become the primary: FAILOVER.
+    /// Makes the first PSYNC ask the other server to become the primary, for FAILOVER.
     pub fn handing_over(mut self) -> ReplicaLink {
         self.hands_over = HandsOver::Yes;
         self
@@ -153,7 +153,8 @@ impl ReplicaLink {
         }
     }
 
-    /// Whether a file was committed and is not loaded yet: a change of the primary has to wait for that load.
+    /// Whether a snapshot that was committed as a file or accepted into memory is not loaded yet: a change of
+    /// the primary has to wait for that load.
     pub fn is_committed(&self) -> bool {
         matches!(
             self.state,
@@ -166,7 +167,7 @@ impl ReplicaLink {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Handles an event. The outputs follow by [`ReplicaLink::take_outputs`].
+    /// Handles an event. The outputs are collected by [`ReplicaLink::take_outputs`].
     pub fn step(&mut self, input: Input<'_>, around: &Surroundings<'_>) {
         match input {
             Input::Tick => self.tick(around),
@@ -393,8 +394,8 @@ impl ReplicaLink {
             return;
         }
         self.log(LogLevel::Warning, "Dual channel replication: Provisional primary closed connection");
-        // The attempt goes on if a file was committed: that file is loaded, and its data can be brought up
-        // to date from their position.
+        // The attempt goes on if a file was committed or data are being loaded: after the load, the data can
+        // be brought up to date from their position.
         if let LinkPhase::Transfer {
             stage: TransferStage::Committing | TransferStage::Loading, main, ..
         } = &mut self.state
@@ -418,7 +419,7 @@ impl ReplicaLink {
                         self.hands_over = HandsOver::No;
                         self.decide(LinkDecision::HandedOver);
                     }
-                    // After a refusal this server ends the failover, and has no primary.
+                    // After a refusal this server ends the failover, and then has no primary.
                     Answer::Refused if self.has_asked() => {
                         self.hands_over = HandsOver::No;
                         self.decide(LinkDecision::NotHandedOver);
@@ -460,7 +461,7 @@ impl ReplicaLink {
         }
     }
 
-    /// Whether the request for the data was sent.
+    /// Whether the request for the data, PSYNC, was sent.
     fn has_asked(&self) -> bool {
         matches!(&self.state, LinkPhase::Handshake { handshake, .. } if handshake.has_asked())
     }

@@ -1,16 +1,17 @@
-//! The replication stream: the bytes that replicas are sent.
+//! The replication stream: the bytes that replicas receive.
 //!
 //! ```text
 //!  command ──► unit (`UnitCommands`) ──close──► backlog ──once an iteration, and as replicas take it──► their output
 //! ```
 //!
-//! Invariants: (1) the stream is a function of the execution units, and of its own commands: pings and
-//! questions to replicas; on a server that has a primary it is the primary's bytes and nothing else; (2)
-//! a unit of several commands is wrapped in MULTI and EXEC; (3) SELECT precedes the first command of
-//! another database; (4) a byte of the stream is written once, into the backlog, and kept there once for
-//! all replicas (`backlog.rs`); (5) `offset` is the end of the backlog; (6) without a backlog nothing is
-//! added, and the offset does not change: the history begins with the first replica, under a new id, and
-//! writes made without a backlog are in no history.
+//! Invariants: (1) the stream is a function of the execution units (commands or transactions with their
+//! effects), and of its own commands: pings and questions to replicas; on a server that has a primary it is
+//! the primary's bytes and nothing else; (2) a unit of several commands is wrapped in MULTI and EXEC; (3)
+//! SELECT precedes the first command of another database; (4) a byte of the stream is written once, into the
+//! backlog, and kept there once for all replicas (`backlog.rs`); (5) `offset` is the end of the backlog; (6)
+//! without a backlog nothing is added, and the offset does not change: unless loaded files or a primary
+//! provide one, the history begins with the first replica, under a new id, and writes made without a backlog
+//! are in no history.
 
 mod backlog;
 mod spooled;
@@ -38,7 +39,8 @@ pub struct ReplicationStream {
     pub offset: u64,
     /// Id of the history: 40 hexadecimal digits.
     pub replid: String,
-    /// Id of the earlier history, and the offset of the first byte that does not belong to that history.
+    /// Id of the earlier history, and the number, counted from 1, of the first byte that does not belong to
+    /// that history.
     pub earlier: Option<(String, u64)>,
     /// Whether this server is itself a replica, so that the stream consists of its primary's bytes.
     has_primary: bool,
@@ -46,7 +48,7 @@ pub struct ReplicationStream {
     selected: Option<usize>,
     /// Database selected in the stream that this server's primary sends.
     relayed_db: usize,
-    /// The last bytes of the history. Exists from the first replica on, until no replica has been
+    /// The last bytes of the history; `None` before the history begins, and after no replica has been
     /// connected for `repl-backlog-ttl`.
     backlog: Option<Backlog>,
     /// End of the bytes that were offered to the replicas.
@@ -85,7 +87,8 @@ impl ReplicationStream {
         ReplicationStream { replid, ..ReplicationStream::default() }
     }
 
-    /// Sets the epoch of a control plane that the stream advances with each change.
+    /// The stream with this epoch of a control plane, which the stream advances when it begins, ends, or
+    /// changes its source.
     pub fn watched_by(self, epoch: Epoch) -> ReplicationStream {
         ReplicationStream { epoch, ..self }
     }
@@ -172,8 +175,8 @@ impl ReplicationStream {
     }
 
     /// The loaded data are at `offset` bytes of the history `replid`. The following bytes are a new
-    /// history under the id of this run, because replicas may have been sent more of the old history
-    /// than the files have. Replicas that were not sent more can continue.
+    /// history under the id of this run, because replicas may have received more of the old history than the
+    /// files have. Replicas that have not received more can continue.
     pub fn resume(&mut self, replid: String, offset: u64) {
         if mistake::is_made(Mistake::IdOfLastRun) {
             self.replid.clone_from(&replid);
@@ -314,18 +317,19 @@ impl ReplicationStream {
     pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         if let Some(backlog) = self.backlog.as_mut().filter(|backlog| backlog.has_promises()) {
             backlog.keep_promises(bytes, garbage);
-            // The encoded bytes precede bytes that were offered already.
+            // The encoded bytes precede bytes that were offered already, so replicas that stopped there may
+            // now continue.
             self.has_pending_replica = true;
         }
     }
 
-    /// Whether there are bytes that replicas were not offered.
+    /// Whether there are bytes that were not offered to the replicas yet.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.offset != self.delivered || self.has_pending_replica || self.spooled.has_news()
     }
 
-    /// Notes that a replica which was sent a snapshot may now take the stream.
+    /// Notes that a replica that has received a snapshot may now take the stream.
     pub fn mark_pending(&mut self) {
         self.has_pending_replica = true;
     }
@@ -358,8 +362,8 @@ impl ReplicationStream {
     }
 }
 
-/// The most bytes that MULTI, SELECT and EXEC take around the commands of a unit. A ping, or a question to
-/// replicas, takes fewer.
+/// Room in bytes for MULTI, one SELECT and EXEC around the commands of a unit. A ping, or a question to
+/// replicas, takes less.
 const OWN_BYTES: usize = 64;
 
 #[cfg(test)]

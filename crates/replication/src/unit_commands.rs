@@ -1,12 +1,12 @@
-//! The commands of the current execution unit, as the replication stream and the append-only file
-//! will receive them.
+//! The commands that the current execution unit (a command or a transaction) gives to the replication stream
+//! and to the append-only file.
 //!
 //! A command is encoded once, without SELECT: each receiver has its own selected database, so SELECT is
 //! inserted when the unit is copied to a receiver ([`UnitCommands::write_to`]).
 //!
 //! Invariants: (1) `runs` cover `bytes` without a gap, in order; (2) a receiver gets whole commands, and
 //! SELECT before the first command of a database that is not the receiver's selected one; (3) several
-//! commands of one unit are wrapped in MULTI and EXEC for a receiver.
+//! commands of one unit are wrapped in MULTI and EXEC for a receiver, except with [`Grouping::Separate`].
 
 use sluice_base::heap;
 use sluice_keyspace::{Argv, EncodedCommands, PromisedCommands};
@@ -102,7 +102,8 @@ impl UnitCommands {
         if self.promised.is_some() {
             return self.encoded(db, audience, &commands.encoded());
         }
-        // Promised commands have a run of their own, because all commands of a run have one audience.
+        // A new run begins here: `promised` has its index, and the promised commands are written before the
+        // run's bytes.
         self.runs.push(Run { start: self.bytes.len(), db, audience });
         self.promised = Some(Box::new((self.runs.len() - 1, commands.share())));
         self.count_more(audience, commands.count());
@@ -118,7 +119,8 @@ impl UnitCommands {
         self.bytes.len()
     }
 
-    /// Bytes that a replica is sent of a transaction of these commands, SELECT apart. Cost: O(runs).
+    /// Bytes that a replica receives for these commands as one transaction, without those of SELECT. Cost:
+    /// O(runs).
     pub fn bytes_for_replicas(&self) -> usize {
         let wrapping = if self.count - self.for_file > 1 { WRAPPING_BYTES } else { 0 };
         let runs = self.runs_with_ends().filter(|(run, _)| run.audience != Audience::File);

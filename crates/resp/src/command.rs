@@ -1,4 +1,4 @@
-//! Writes requests, as a client, a primary and an append-only file do.
+//! Writes requests in the form in which clients and primaries send them and append-only files contain them.
 
 use sluice_base::num::push_u64;
 

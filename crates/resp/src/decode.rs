@@ -64,7 +64,8 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     }
 }
 
-/// Entry point of the fuzzer: a reply that decodes is decoded alike from every longer input.
+/// Entry point of the fuzzer: the bytes counted for a decoded reply are enough to decode it again, and one
+/// byte fewer is not.
 pub fn fuzz_reply(data: &[u8]) {
     if let Ok(Some((value, len))) = decode(data) {
         assert!(len <= data.len());

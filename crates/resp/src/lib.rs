@@ -2,8 +2,8 @@
 //!
 //! Invariants: (1) no socket, clock or command is known here: limits and the protocol version are
 //! arguments; (2) a request consists of ranges of the bytes in which it arrived, and of large arguments
-//! that were received apart; only the words of inline requests are copied; (3) no byte is examined twice
-//! because a request arrived in pieces.
+//! that were received apart; only the words of inline requests are copied; (3) when a request arrives in
+//! pieces, at most an unfinished header or line end is examined again.
 
 #![forbid(unsafe_code)]
 

@@ -3,8 +3,9 @@
 //!
 //! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so a queue of a
 //! thousand commands takes three allocations. A request keeps the bytes in which it arrived, because a
-//! replica's offset counts them; arguments that were apart are put back at their positions. An inline
-//! request keeps its words after its line, because they may be unescaped.
+//! replica's offset counts them; large arguments that were received apart from it (`apart.rs`) are put back
+//! at their positions. The words of an inline request are kept after its line, because escapes in them are
+//! already resolved.
 
 use crate::requests::Request;
 use crate::span::Span;
@@ -37,7 +38,7 @@ impl ArgumentList {
         self.bytes.reserve(bytes);
     }
 
-    /// Appends an argument, which `write` appends to the buffer that it receives.
+    /// Appends an argument, whose bytes `write` appends to the given buffer.
     #[inline]
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
@@ -61,8 +62,8 @@ impl ArgumentList {
         self.spans.is_empty()
     }
 
-    /// The arguments (at least one) as a request. The bytes of the arguments count as those in
-    /// which it arrived.
+    /// The arguments (at least one) as a request. The length of the arguments alone counts as its length on
+    /// the wire.
     pub fn request(&self) -> Request<'_> {
         Request::new(&self.bytes, &self.spans, Span { start: 0, len: self.bytes.len() })
     }
@@ -173,7 +174,7 @@ impl OwnedRequests {
         self.spans.iter().map(|span| span.len).sum()
     }
 
-    /// Bytes in which the requests arrived, plus the words of inline requests.
+    /// Bytes in which the requests arrived, plus the words of inline requests and replaced arguments.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }

@@ -9,9 +9,9 @@
 //! unfinished, bytes before [`Parser::at`] are not read again; (3) a number in the input makes room for
 //! at most 1,024 arguments; all other allocations are for bytes that have arrived.
 //!
-//! There are two paths. `quick` reads nearly all requests: those that are complete and have a few short
-//! headers, with one comparison per check. Whatever `quick` does not recognise, and every error, is left
-//! to `exact`, which starts again at the request's first byte.
+//! There are two paths. `quick` reads nearly all requests, namely complete ones with up to 1,024 arguments;
+//! it decides about most headers with one or two comparisons. Whatever `quick` does not recognise, and every
+//! error, is left to `exact`, which starts again at the request's first byte.
 
 use std::ops::ControlFlow;
 
@@ -157,7 +157,7 @@ pub struct Parser {
 struct ParsePosition {
     /// Offset of the next byte to parse: the beginning of a header or of an argument's bytes.
     at: usize,
-    /// End of the range from `at` on that is known to hold no end of line.
+    /// Length of the range from `at` on that is known to contain no end of line.
     scanned: usize,
     /// Number of arguments still to come; 0 before the count was read.
     left: usize,
@@ -299,8 +299,8 @@ impl Parser {
         let mut raw = Span { start: at, len: self.position.at };
         let next = at + raw.len;
         for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
-            // A request with arguments apart was unfinished, so it begins at the start of the input and
-            // its spans are right.
+            // A request with arguments apart (`apart.rs`) was unfinished, so it begins at the start of the
+            // input and its spans are right.
             *slot = Span { start: at.saturating_add(span.start), len: span.len };
         }
         if let Some(apart) = &mut self.apart
@@ -453,8 +453,8 @@ fn quick(input: &[u8], at: usize, limits: &ParseLimits, out: &mut Requests) -> O
 
 /// Reads a header of up to nine digits: the number, and the bytes after the header. `None` for any other.
 ///
-/// `mould` is such a header with the digit 0. One load, one exclusive or and one comparison decide
-/// about one digit.
+/// `mould` is such a header with the digit 0. One load, one exclusive or and one comparison decide about a
+/// header with one digit.
 #[inline(always)]
 fn short_header(text: &[u8], mould: [u8; 4]) -> Option<(usize, &[u8])> {
     let (head, tail) = text.split_first_chunk::<4>()?;
@@ -589,7 +589,8 @@ const APART: usize = usize::MAX - 1;
 const LINE_END: usize = 2;
 const STAR_HEADER: [u8; 4] = *b"*0\r\n";
 const DOLLAR_HEADER: [u8; 4] = *b"$0\r\n";
-/// Longest argument of the primary, as of the largest string, in bytes; sums of such lengths do not overflow.
+/// Bytes of the longest argument accepted from the primary, and of the largest string. Sums of such lengths
+/// do not overflow.
 const PRIMARY_BULK_BYTES_MAX: i64 = 1 << 40;
 /// Number of arguments for which room is made at once; room for more is made as they arrive.
 const QUICK_ARGC_MAX: usize = 1024;

@@ -15,9 +15,10 @@ pub struct Requests {
     args: Vec<Span>,
     used: usize,
     list: Vec<RequestEntry>,
-    /// Words of inline requests, which may be unescaped and so are not ranges of the input.
+    /// Words of inline requests. They are not ranges of the input, because escapes in them are resolved.
     pub(crate) words: Vec<u8>,
-    /// Arguments apart. All are of the first request, which begins at the start of the input.
+    /// Arguments apart: large ones that were received into memory of their own (`apart.rs`). All are of the
+    /// first request, which begins at the start of the input.
     apart: Apart,
 }
 
@@ -258,5 +259,5 @@ impl<'a> Request<'a> {
 /// Number of arguments for which room is kept: those of a full batch of 1,024 requests of four arguments.
 const ARGS_KEPT: usize = 4096;
 const ARGS_FIRST: usize = 64;
-/// Longest inline line that is not exceptional, in bytes.
+/// Bytes for the words of inline requests that are kept from call to call.
 const WORDS_KEPT: usize = 64 * 1024;

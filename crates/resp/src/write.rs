@@ -3,9 +3,9 @@
 //! A type that RESP2 lacks is written as the nearest one it has: maps, sets and pushes as arrays, doubles,
 //! big numbers and verbatim strings as bulk strings, booleans as 0 and 1. Attributes are left out.
 //!
-//! Invariants: (1) simple strings, errors and big numbers hold no CR or LF: they become spaces; (2)
-//! every other method writes exactly one value or the header of one aggregate, whose elements the
-//! caller writes next.
+//! Invariants: (1) simple strings, errors and big numbers hold no CR or LF: they become spaces; (2) a method
+//! writes exactly one value or the header of one aggregate, whose elements the caller writes next; only `raw`
+//! and `part_shared` append what they are given.
 
 use sluice_base::{Bytes, num};
 
@@ -337,8 +337,8 @@ fn push_long(head: &mut Vec<u8>, kind: u8, value: i64) {
     head.extend_from_slice(&line[..3 + digits.len()]);
 }
 
-/// Writes a header with up to three digits: one store of eight bytes, then cut to length. This costs a
-/// third of a copy of unknown length.
+/// Writes a header with up to three digits: stores eight bytes at once, and then removes the surplus. This
+/// costs a third of a copy of unknown length.
 #[inline]
 fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     let (line, len) = match TWO_DIGITS.get(usize::from(value)) {
@@ -354,8 +354,9 @@ fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     head.truncate(end);
 }
 
-/// The headers of the numbers below 100, without their kind: digits and line end from the lowest byte on,
-/// and in the highest byte the length with a kind. Most lengths of values are found here, in 13 cache lines.
+/// The headers of the numbers below 100, without their kind: digits and line end from the lowest byte on, and
+/// in the highest byte the length, the kind included. Most lengths of values are found here, in 13 cache
+/// lines.
 static TWO_DIGITS: [u64; 100] = two_digits();
 
 const fn two_digits() -> [u64; 100] {

@@ -4,7 +4,7 @@
 //! Invariants: (1) of the scripts that came by EVAL alone, the cache keeps at most `EVALUATED_MAX`, the
 //! most recently used ones, and their bytes fit in `maxmemory-scripts`, except that the newest alone may
 //! exceed it; the bytes of a script are its text, its program, and the growth of the machine when the
-//! program was loaded, so a name that several scripts use counts for the first of them; (2) scripts of
+//! program was loaded, so a text that several scripts contain counts for the first of them; (2) scripts of
 //! SCRIPT LOAD stay until SCRIPT FLUSH.
 
 use crate::machine::{GlobalsRead, sha1_hex};
@@ -23,7 +23,7 @@ const SCRIPT_FIXED_BYTES: usize = 120;
 /// Scripts in one allocation: as many as fill a block of the allocator.
 const GROUP: usize = 23;
 
-/// No script: beyond either end of the order of last use, or next to a script outside of that order.
+/// Stands for no script: at either end of the order of last use, and for a script outside of that order.
 const NOBODY: u32 = u32::MAX;
 
 /// The SHA-1 of a script's text, as 40 hexadecimal digits in lower case.
@@ -175,7 +175,7 @@ impl ScriptSlots {
 #[inline]
 fn hash_of_sha(sha: &ScriptSha) -> u32 {
     let digits = sha.first_chunk().map_or(0, |digits| u64::from_le_bytes(*digits));
-    // The low bits of a digit are its value, and those of a letter one to six.
+    // The low four bits of a digit are its value; those of a letter are 1 to 6.
     let (low, is_letter) = (digits & 0x0f0f_0f0f_0f0f_0f0f, digits >> 6 & 0x0101_0101_0101_0101);
     let values = low + is_letter * 9;
     (values ^ values >> 28) as u32

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   EVAL of a client with SCRIPT DEBUG SYNC
-//!     │ the run stops ahead of its first line: the unit stands open
+//!     │ the run stops before its first line; its execution unit stays open
 //!     ▼
 //!   the client's requests are words for the debugger (`Engine::submit_to_debugger`), answered at once
 //!     │ step, continue
@@ -33,7 +33,7 @@ const CHUNK: &[u8] = b"@user_script";
 
 /// Bytes of a line that are shown until `maxlen` changes the number.
 const SHOWN_BYTES: usize = 256;
-/// The least number that `maxlen` sets.
+/// The least number, except 0, that `maxlen` sets.
 const SHOWN_BYTES_MIN: usize = 60;
 /// Bytes of a value that are shown with `maxlen 0`.
 pub const SHOWN_BYTES_MAX: usize = 1 << 20;
@@ -43,8 +43,8 @@ const BREAKPOINTS_MAX: usize = 64;
 const THRESHOLD_MS: u64 = 5000;
 /// Lines before and after the current one that `list` shows.
 const CONTEXT: u32 = 5;
-/// The most bytes of output that wait for the client. With more, values and calls are left out until the
-/// run stops.
+/// When more bytes of output than this wait for the client, values and calls are left out until the run
+/// stops.
 const LOG_BYTES_MAX: usize = 4 << 20;
 
 /// A session of the debugger, for one run of EVAL.
@@ -93,18 +93,18 @@ pub enum DebugStep {
     Answered,
     /// Resume the run, which continues or ends.
     GoOn,
-    /// Call the command that the words after the first one are.
+    /// Call the command that consists of the words after the first one.
     Call,
     /// Evaluate this program in the debugger's own machine.
     Evaluate(Vec<u8>),
-    /// Print the value of this variable; `None`: of all local variables.
+    /// Print the value of this variable, or of all local variables if there is no name.
     Print(Option<Vec<u8>>),
     /// Print the functions that are being called.
     Trace,
 }
 
 impl Debugger {
-    /// A debugger for EVAL with these arguments, of which `keys` are keys.
+    /// A debugger for EVAL with these arguments; `keys` is the number of keys among them.
     pub fn new(args: Args<'_>, keys: usize) -> Debugger {
         let texts = |range: std::ops::Range<usize>| range.map(|at| args.at(at).to_vec()).collect();
         let mut source: Vec<Vec<u8>> = args.at(1).split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();

@@ -12,9 +12,9 @@
 //! | verbatim string | table with `verbatim_string`, a table with `format` and `string` |
 //! | map, set | table with `map`, with `set`, a table by key |
 //!
-//! Invariants: (1) the bytes are the engine's own reply; for any other bytes the reader returns
-//! nil and does not panic; (2) a large string is shared with the keyspace, not copied; (3) the
-//! depth of recursion is bounded.
+//! Invariants: (1) the bytes are the engine's own reply; any other bytes become some value or an error, and
+//! the reader does not panic; (2) a large string is shared with the keyspace, not copied; (3) the depth of
+//! recursion is bounded.
 
 use crate::machine::error_table;
 use sluice_base::Bytes;
@@ -25,7 +25,7 @@ use sluice_resp::Outbox;
 /// A reply as a Lua value.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyValue {
-    /// The value, by the table of the module.
+    /// The value, according to the module's table.
     pub value: Value,
     /// Whether the reply is an error.
     pub is_error: bool,
@@ -40,8 +40,8 @@ const DEPTH_MAX: usize = 64;
 /// `not enough memory`. Cost: O(bytes), without those that are shared.
 pub fn reply_value(outbox: &Outbox, heap: &mut Heap) -> Result<ReplyValue, Fault> {
     let (head, shared) = outbox.parts();
-    // The bytes are charged four times, because the smallest elements take only four bytes of the reply
-    // each.
+    // Each byte is charged four times, because the smallest elements take only three or four bytes of the
+    // reply.
     heap.note_bytes(head.len().saturating_mul(4));
     let mut reader = ReplyReader { head, shared, at: 0 };
     let is_error = head.first() == Some(&b'-');

@@ -228,7 +228,8 @@ impl Functions {
         self.lent_bytes = bytes;
     }
 
-    /// Limits the memory of every library's machine to so many bytes. O(libraries).
+    /// Limits the memory of every library's machine to `bytes`, except of a machine that a run has taken.
+    /// O(libraries).
     pub fn set_limit(&mut self, bytes: usize) {
         let libraries = self.libraries.iter_mut().flatten();
         libraries.filter_map(|library| library.machine.as_mut()).for_each(|machine| machine.set_limit(bytes));

@@ -20,14 +20,15 @@ const FUNCTIONS_MAX: usize = 10_000;
 /// because they are read in one step.
 const WORDS_MAX: usize = 1000;
 
-/// A bound on the bytes of a word that is an argument of `server.register_function`.
+/// Bytes of a word in the arguments of `server.register_function` that are looked at. Every known word is
+/// shorter.
 const WORD_BYTES_MAX: usize = 64;
 
 /// The most lines that a library logs while it is loaded.
 const LINES_MAX: u32 = 100;
 
-/// Nanoseconds after which the log reports that the program of a library that was accepted before still
-/// runs; the report is repeated after each doubling.
+/// Nanoseconds after which the log reports that the program of an already accepted library still runs. The
+/// report is repeated whenever the program's time has doubled.
 const SAID_NS: u64 = 10_000_000_000;
 
 /// Approximate upper bound of the compiler's bytes for a byte of a program.
@@ -136,7 +137,7 @@ impl Library {
     }
 }
 
-/// The limits of libraries' machines, and whether they have the insecure functions of old versions.
+/// The limits of a machine, and whether it has the insecure functions of old versions.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineLimits {
     /// The most bytes that a machine may use.
@@ -374,7 +375,7 @@ impl LibraryLoad {
     }
 }
 
-/// Loads a library from a file, and runs its program to the end: see [`LibraryLoad::run`].
+/// Loads a library in one call, and runs its program to the end: see [`LibraryLoad::run`].
 ///
 /// # Errors
 /// The text of the error, without a code.

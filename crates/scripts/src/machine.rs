@@ -2,7 +2,7 @@
 //! read-only globals.
 //!
 //! Functions that need the server return [`NativeStep::Request`] with a number of [`ScriptRequest`];
-//! `scripting/run.rs` serves the request. All other functions are implemented here.
+//! `scripting/run.rs` of the crate `engine` serves the request. All other functions are implemented here.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -134,8 +134,7 @@ impl ScriptMachine {
     /// Opens a machine that has all Lua libraries and may use `limit` bytes. `is_insecure`: with `getfenv`,
     /// `setfenv` and `newproxy`.
     ///
-    /// # Errors
-    /// The limit is too small for the libraries.
+    /// # Errors The limit is too small for Lua's standard libraries.
     pub fn open(kind: MachineKind, limit: usize, is_insecure: bool) -> Result<ScriptMachine, Fault> {
         let mut vm = Vm::new(limit)?;
         vm.look_into_errors();
@@ -240,8 +239,8 @@ impl MachineKind {
     }
 }
 
-/// The globals of a library while it is loaded: a table with functions to register and to log, the log
-/// levels and the version, and no other global.
+/// The globals of a library while it is loaded: only `server` and `redis`, which are one table with the
+/// functions `register_function` and `log`, the log levels and the versions.
 fn open_load_globals(library: &mut Library<'_>, meta: TableRef) -> Result<TableRef, Fault> {
     const OF_LOAD: [Native; 2] = [
         Native::plain("register_function", |_| {

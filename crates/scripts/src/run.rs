@@ -14,10 +14,11 @@ use sluice_lua::{Fault, LoadedChunk, Pinned, Value};
 use sluice_resp::Outbox;
 use std::sync::Arc;
 
-/// One run of a script, a function or a library's program.
+/// One run of a script, a function or a library's program. A long run is executed in slices, between which it
+/// is paused.
 #[derive(Debug)]
 pub struct ScriptRun {
-    /// The machine that executes the run, lent to it until its end.
+    /// The machine that executes the run. The run has it until the run ends.
     pub machine: Box<ScriptMachine>,
     /// The kind of code, and its slot in the cache or registry.
     pub what: ScriptKind,
@@ -83,8 +84,8 @@ pub struct CallSettings {
 }
 
 impl ScriptRun {
-    /// Subtracts a slice of `spent_ns` from the time of a library's program, if the run may be paused. Does
-    /// nothing for other runs.
+    /// Subtracts a slice of `spent_ns` from the time that is left for a library's program. If the run cannot
+    /// be paused, its time stays the same. Does nothing if the run does not load a library.
     ///
     /// # Errors
     /// The slice is longer than the time that was left.
@@ -100,7 +101,7 @@ impl ScriptRun {
     }
 }
 
-/// The name of a run. A script's name is copied into shared memory only when the run is shown to others.
+/// The name of a run. A script's name is copied into an `Arc` only when the run is shown to others.
 #[derive(Clone, Debug)]
 pub enum RunName {
     /// A script of EVAL, by its SHA-1.
@@ -110,7 +111,7 @@ pub enum RunName {
 }
 
 impl RunName {
-    /// The name in shared memory, for other readers.
+    /// The name as an `Arc`, for other readers.
     pub fn shared(&self) -> Arc<[u8]> {
         match self {
             RunName::Sha(sha) => sha[..].into(),
@@ -227,8 +228,8 @@ pub fn start_function(
 ) -> Result<(), Fault> {
     machine.vm.heap().host.clock = now.mono_ns as f64 / 1e9;
     let function = machine.vm.pinned(callback);
-    // Most functions take both tables, and many only the first: a function gets as many as it has
-    // parameters.
+    // A function gets only as many tables as it has parameters, because many functions take only the first or
+    // none.
     let params = machine.vm.params_of(function);
     let mut tables = [Value::NIL; 2];
     let ranges = [3..3 + keys, 3 + keys..args.len()];

@@ -116,8 +116,7 @@ impl RunBuffers {
 impl Scripting {
     /// The machine of EVAL, opened if there is none.
     ///
-    /// # Errors
-    /// The memory limit is too small for the libraries.
+    /// # Errors The memory limit is too small for Lua's standard libraries.
     pub fn machine(&mut self, limits: MachineLimits) -> Result<&mut ScriptMachine, Fault> {
         let MachineLimits { bytes, is_insecure, .. } = limits;
         if let Some(machine) = self.machine.as_mut() {
@@ -184,7 +183,7 @@ impl ScriptGarbage {
     }
 }
 
-/// The limits of libraries' machines by the configuration, for a client's request.
+/// The configured limits of the machines of scripts and libraries, for a client's request.
 pub fn machine_limits(config: &Config) -> MachineLimits {
     let is_insecure = config.bool(param::LUA_ENABLE_INSECURE_API);
     MachineLimits { bytes: memory_limit(config), is_insecure, is_wish: true }
@@ -269,8 +268,8 @@ impl ScriptWatch {
     /// Called when a signal ends the server. A script that has written nothing is ended. For a script that
     /// has written, or comes from the primary, the end waits without a limit, because otherwise the saved
     /// data would contain a part of the script's changes. `shutdown-timeout` does not apply: it limits the
-    /// wait for replicas, which lose nothing. Returns a line for the log the first time that the server
-    /// waits.
+    /// wait for replicas, and replicas lose nothing if that wait is short. Returns a line for the log the
+    /// first time that the server waits.
     pub fn end_for_server(&mut self) -> Option<String> {
         let running = self.running.as_deref_mut()?;
         if !running.has_written && !running.must_obey {
@@ -311,7 +310,7 @@ impl ScriptWatch {
         }
     }
 
-    /// A watch without a script, in this epoch.
+    /// A watch without a script. A change of `is_busy` advances this epoch.
     pub fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {
         ScriptWatch { running: None, is_busy: Watched::new(false, epoch), settings_changed: false }
     }

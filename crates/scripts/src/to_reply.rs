@@ -1,9 +1,9 @@
 //! Conversion of a script's result to a reply, in steps: a table may have ten million elements,
 //! or contain itself.
 //!
-//! Invariants: (1) a step does about as much work as allowed; (2) once the conversion has ended, the
-//! written bytes are a complete reply, at whatever depth it was cut off; (3) the run stays open until then
-//! and keeps the values alive.
+//! Invariants: (1) a step does about as much work as allowed; (2) when a step returns `Done`, the written
+//! bytes are a complete reply, even if an error stands in the place of tables nested too deeply; (3) the
+//! script's run stays open until the conversion ends, so that the values stay alive.
 
 use sluice_commands::until_zero;
 use sluice_lua::{Heap, Kind, TableRef, Value};
@@ -15,10 +15,10 @@ const DEPTH_MAX: usize = 7995;
 /// Error for a result whose tables are nested more deeply than [`DEPTH_MAX`].
 const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";
 
-/// A string of at least so many bytes is shared with the script, not copied.
+/// A string of at least this many bytes is shared with the script, not copied.
 const SHARED_BYTES_MIN: usize = 16 << 10;
 
-/// Bytes of a text that take about as long to copy as an element to write.
+/// Number of bytes of a text whose copying takes about as long as writing one element.
 const BYTES_PER_ELEMENT: usize = 256;
 
 /// The result of a step of the conversion.
@@ -50,9 +50,10 @@ enum Level {
 pub struct ReplyConversion {
     /// The tables that are being written, the outermost first.
     levels: Vec<Level>,
-    /// The value to be written before the levels continue; of a pair, the key.
+    /// The value to be written next, before the innermost table continues. For a pair of a map, this is the
+    /// key.
     next: Option<Value>,
-    /// The value to be written after `next`: of a pair, the value.
+    /// What is to be written after `next`. For a pair of a map, this is the value that belongs to the key.
     then: Option<Value>,
     /// `server.setresp(3)`: booleans are written as RESP3 booleans.
     is_resp3: bool,
@@ -240,8 +241,8 @@ impl ReplyConversion {
         if let Some(text) = heap.get_text(table, b"big_number").as_str() {
             let digits = heap.bytes(text);
             if digits.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-                // In RESP2 the digits are a bulk string, which would keep line breaks; the reference's
-                // digits end at a NUL byte.
+                // Line breaks are replaced by spaces here, because RESP2 sends the digits as a bulk string,
+                // which would keep them. As in the reference, the digits end at the first NUL byte.
                 let digits = until_zero(digits)
                     .iter()
                     .map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });

@@ -6,7 +6,8 @@
 //!       └──── positions, news, a wake-up ──────┘
 //! ```
 //!
-//! The engine decides what is appended (`control/persistence/aof.rs`); this module knows no commands.
+//! The engine decides what is appended (`control/persistence/aof.rs`); this module knows no commands. The
+//! *cut* of a rewrite is the moment whose data the rewrite writes into its base.
 
 mod base_thread;
 mod clock;

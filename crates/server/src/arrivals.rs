@@ -10,7 +10,7 @@ use sluice_config::{Config, Subnets, param};
 use sluice_session::SessionCounts;
 use std::collections::VecDeque;
 
-/// Connections that an iteration accepts, at most. Accepting and checking so many takes about half a
+/// The most connections that an iteration accepts. Accepting and checking this many takes about half a
 /// millisecond.
 pub const ACCEPTS_PER_ITERATION: u32 = 128;
 
@@ -23,11 +23,12 @@ pub struct Arrivals {
     /// Handshakes of connections from `priority-subnets`. A separate thread does these handshakes; the
     /// first of them starts the thread.
     pub first_handshakes: Handshakes<Newcomer>,
-    /// Whether finished handshakes may remain untaken, because the last iteration took as many as it may.
+    /// Whether finished handshakes may still have to be taken, because the last iteration took as many as it
+    /// may.
     pub more_handshakes: bool,
     /// The addresses of the directive `priority-subnets`.
     pub priority_subnets: Subnets,
-    /// Number of clients, of `maxclients`, reserved for `priority-subnets`.
+    /// Number of clients within `maxclients` that are reserved for `priority-subnets`.
     reserved: usize,
 }
 

@@ -1,8 +1,8 @@
 //! `--check-config`: finds all faults of a configuration without starting a server.
 //!
-//! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2)
-//! an error is a fault that would end a start, a warning one that a start would only log; (3) each
-//! finding names the file and the line, if a line is to blame.
+//! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2) an
+//! error is a fault with which a server would not start, a warning is one that a starting server would only
+//! log; (3) each finding names the file and the line, if a line is to blame.
 
 use crate::bus::start::port_refusal;
 use crate::listen::{self, BindProblem};
@@ -20,9 +20,9 @@ use std::path::Path;
 /// The faults that a check has found.
 #[derive(Debug, Default)]
 pub struct ConfigFindings {
-    /// Faults that would end a start, as text.
+    /// Faults with which a server would not start, as text.
     pub errors: Vec<String>,
-    /// Faults that a start would only log, as text.
+    /// Faults that a starting server would only log, as text.
     pub warnings: Vec<String>,
 }
 

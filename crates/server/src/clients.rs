@@ -6,8 +6,9 @@
 //!    ^ <------- it is in hand -------------------------------------------------- |
 //! ```
 //!
-//! Invariants: (1) a client's socket has exactly one owner; (2) `InHand` is a state within a function of
-//! the main thread: at the end of each phase of an iteration, no connection is in hand.
+//! Invariants: (1) a client's socket has exactly one owner; (2) a connection is in hand (`InHand`) while a
+//! function of the main thread has taken it out of the table; at the end of each phase of an iteration, no
+//! connection is in hand.
 
 use crate::connection::Connection;
 use crate::iothreads::IoThreadId;
@@ -152,7 +153,7 @@ impl Clients {
         self.leaving
     }
 
-    /// Number of slots, used or free: the bound of a walk.
+    /// Number of slots, used or free: the upper bound for a walk over all clients.
     pub fn slots(&self) -> usize {
         self.entries.len()
     }

@@ -5,8 +5,8 @@
 //! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch at the
 //! main thread, no buffer of a large argument in the event loop.
 //!
-//! Invariants: (1) the thread that has the box owns the socket, and no other thread uses either (C-1);
-//! (2) input is executed in the order of its arrival, and output is sent in the order in which it was
+//! Invariants: (1) the thread that has the `Box<Connection>` owns the socket, and no other thread uses either
+//! (C-1); (2) input is executed in the order of its arrival, and output is sent in the order in which it was
 //! pushed; (3) a connection that leaves its owner executes nothing more there.
 
 pub mod input;
@@ -305,8 +305,8 @@ fn note_received<O: ConnectionHost>(owner: &mut O, connection: Box<Connection>) 
 #[cold]
 fn end_input<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(connection) = owner.take(key) else { return };
-    // If the codec has reported the peer's end before, and the connection cannot end yet, this event is
-    // ignored.
+    // This event is ignored if the codec has reported the peer's end before, and the connection cannot end
+    // yet or is shut already.
     let is_shut = connection.input.state() == InputState::Shut;
     match connection.transport.peer_has_ended() && (is_shut || !end_is_due(&connection)) {
         true => owner.put(connection),
@@ -337,7 +337,7 @@ fn receive_coded<O: ConnectionHost>(
     } else if !buffers.answer.is_empty() {
         connection.output.push_answer(std::mem::take(&mut buffers.answer));
     }
-    // Bytes that precede undecodable bytes are executed, as bytes before an end are.
+    // Bytes before undecodable bytes are executed, like bytes before the peer's end.
     if !buffers.plain.is_empty() {
         process(owner, connection, &buffers.plain);
     }
@@ -356,8 +356,8 @@ fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh:
         _ if connection.residence != Residence::Staying => connection.input.keep(fresh),
         InputState::Open | InputState::Large => owner.process(connection, fresh),
         InputState::Deferred => connection.input.keep(fresh),
-        // In these states the event loop was asked to receive nothing. Bytes that arrive all the same are
-        // kept, or dropped if the connection ends.
+        // In these states the event loop was asked to deliver no chunks. Bytes that arrive all the same are
+        // kept while a batch is executed, and dropped otherwise.
         InputState::Executing => connection.input.keep(fresh),
         InputState::Filling | InputState::Shut => {}
     }
@@ -485,7 +485,7 @@ pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> F
             parts += 1;
             if parts == PARTS_AT_ONCE {
                 // The connection waits for its next turn, because a client that takes a large reply as fast
-                // as it is encoded would block all other clients.
+                // as it is encoded would otherwise block all other clients.
                 connection.output.begin_send();
                 connection.transport.watch_room(owner.event_loop());
                 return Flushed::Open;

@@ -73,7 +73,7 @@ pub struct Host {
     pub snapshots: Snapshots,
     /// Connections that MIGRATE keeps for reuse.
     pub kept_links: Arc<KeptLinks>,
-    /// Data that arrive: a load, or a snapshot from the primary.
+    /// Data on their way in: files that are being loaded, or a snapshot from the primary.
     pub incoming: Incoming,
     /// Counters of the event loop's iterations.
     pub work: Work,
@@ -110,14 +110,15 @@ impl Host {
         }
     }
 
-    /// Requests that the process restarts in place after its end, with that delay.
+    /// Requests that the process, when it would exit, executes its program again after this delay.
     pub fn restart_after(&mut self, delay_ms: u64) {
         if let Some(restart) = &mut self.restart {
             restart.after = Some(Duration::from_millis(delay_ms));
         }
     }
 
-    /// Restarts the process in place if that was requested. Returns if it was not requested, or failed.
+    /// Executes the program again in this process, if that was requested. Returns only if it was not
+    /// requested, or has failed.
     pub fn start_again(&mut self) {
         let Some(restart) = self.restart.take_if(|restart| restart.after.is_some()) else { return };
         self.note(LogLevel::Notice, "The server restarts in the same process.");
@@ -125,7 +126,8 @@ impl Host {
         self.note(LogLevel::Warning, &format!("The server cannot restart: {}", plain_error(&error)));
     }
 
-    /// Sets the facts that do not change while the server runs.
+    /// Sets the facts that are known at the start. Most never change; CONFIG SET updates the listeners, and
+    /// `facts_of` describes the clock anew.
     pub fn set_facts(&mut self, event_loop: &str, reason: &str, supervised: Option<&'static str>) {
         let uname = nix::sys::utsname::uname().ok();
         let os = uname.map_or_else(String::new, |u| {
@@ -194,7 +196,8 @@ impl Host {
         self.work.input_peaks.note(bytes);
     }
 
-    /// Writes the pid file if `pidfile` names one, or for a daemon. A failure does not end the start.
+    /// Writes the pid file if `pidfile` names one, or for a daemon. If writing fails, the server logs a
+    /// warning and starts anyway.
     pub fn write_pid_file(&mut self, config: &Config) {
         let path = match config.bytes(param::PIDFILE) {
             b"" if config.bool(param::DAEMONIZE) => b"/var/run/valkey.pid",
@@ -221,8 +224,8 @@ impl Host {
         self.remove_files_silently();
     }
 
-    /// Removes the pid file and the unix socket without logging that, because scripts expect the reason for
-    /// missing data in the last lines of the log.
+    /// Removes the pid file and the unix socket without logging that. Scripts outside the server look in the
+    /// last lines of the log for the reason why data could not be loaded or written.
     pub fn remove_files_silently(&mut self) {
         if let Some(path) = self.settings.pid_file.take() {
             named_file::remove_pid(&path);
@@ -342,7 +345,8 @@ impl Process for Host {
         self.facts_of(numbers, usage::process_numbers_with(resident))
     }
 
-    // The process's numbers are left out: the endpoint's thread reads them itself (`metrics/facts.rs`).
+    // The process's numbers are left out: the thread of the metrics endpoint reads them itself
+    // (`metrics/facts.rs`).
     fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.recent_memory(keyspace);
         self.facts_of(numbers, ProcessNumbers::default())

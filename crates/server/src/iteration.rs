@@ -113,7 +113,7 @@ struct Sockets {
     event_loop: AnyLoop,
     clients: Clients,
     spare: SpareBuffers,
-    /// The server's address as the last client sees it.
+    /// The server's address as the client that connected last sees it.
     laddr: Arc<str>,
     /// The requests of the receive that is being executed.
     requests: Requests,
@@ -132,7 +132,7 @@ struct Sockets {
 /// outputs may exceed the bound. This is about a millisecond of copying. Clients without a turn have
 /// theirs in a later iteration; requests of other clients are executed in between.
 const SENT_BYTES_MAX: usize = 4 << 20;
-/// An output of up to so many bytes is sent without waiting for a turn.
+/// An output of up to this many bytes is sent without waiting for a turn.
 const SHORT_OUTPUT: usize = 16 << 10;
 
 /// How long after the start the parts of memory are first summed.
@@ -347,8 +347,8 @@ impl Server {
     #[cold]
     fn configure_metrics(&mut self) {
         let config = self.engine.config();
-        // Drops the main thread's references to retired listeners; the endpoint's thread, which owns the
-        // event loop, then closes them.
+        // Drops the main thread's references to retired listeners; the endpoint's thread, whose event loop
+        // has the sockets, then closes them.
         let _ = self.host.settings.metrics.take_change();
         let listeners = self.host.settings.metrics.active().to_vec();
         let tls = self.host.settings.tls.context().cloned().filter(|_| config.bool(param::METRICS_TLS));

@@ -1,11 +1,11 @@
 //! The longest iteration of the event loop by the wall clock, with the main thread's processor time in it.
 //!
 //! An iteration may be long because it did much, or because the thread did not run: another thread had the
-//! processor, a page was fetched, a command slept. The thread's own clock distinguishes the two, but
-//! reading it is a system call, which an ordinary iteration must not cost. So the clock is read when an
-//! iteration is the longest so far, and otherwise once in [`MARK_NS`] of iterations. The wall time of
-//! earlier iterations since the last reading is subtracted, so the result is exact to [`MARK_NS`]: too low
-//! by the waits within those earlier iterations, too high by the waits between them.
+//! processor, a page was fetched, a command slept. The thread's clock of processor time distinguishes the
+//! two, but a reading of that clock is a system call, which an ordinary iteration must not cost. So the clock
+//! is read when an iteration is the longest so far, and otherwise once in [`MARK_NS`] of iterations. The wall
+//! time of earlier iterations since the last reading is subtracted, so the result is exact to [`MARK_NS`]:
+//! too low by the waits within those earlier iterations, too high by the waits between them.
 
 /// Time in iterations after which the thread's clock is read again: some 200 ns for a reading in a
 /// millisecond of work.
@@ -23,7 +23,7 @@ pub struct LongestIteration {
 }
 
 impl LongestIteration {
-    /// Records an iteration of so much wall time. `thread_ns` reads the thread's clock.
+    /// Records an iteration that took `wall_ns` of wall time. `thread_ns` reads the thread's clock.
     #[inline]
     pub fn note(&mut self, wall_ns: u64, thread_ns: impl FnOnce() -> u64) {
         if wall_ns <= self.wall_ns && self.since_mark_ns + wall_ns < MARK_NS {

@@ -1,9 +1,8 @@
 //! The network between nodes: connections that deliver late and in pieces, stall, and are lost.
 //!
-//! Invariants: (1) within a connection bytes arrive in order, each once; (2) a lost connection loses the
-//! sent bytes from any byte on, although the sender has continued as if all had arrived; (3) between two
-//! nodes that are cut off from each other nothing arrives, not even the end of a connection: sent bytes
-//! wait.
+//! Invariants: (1) within a connection bytes arrive in order, each once; (2) a lost connection loses the sent
+//! bytes from a random byte on, although the sender has continued as if all had arrived; (3) between two
+//! nodes that are cut off from each other nothing arrives, not even the end of a connection: sent bytes wait.
 
 use sluice_base::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,7 +16,7 @@ pub type ConnId = u64;
 /// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The node that opened the connection: a replica.
+    /// The node that opened the connection, such as a replica.
     Opener,
     /// The node that accepted the connection.
     Acceptor,
@@ -93,7 +92,7 @@ impl Net {
         ms * 1_000_000 + self.slow_ns
     }
 
-    /// Sends bytes in one to three pieces.
+    /// Sends bytes in one piece or in several random ones.
     pub fn send(&mut self, id: ConnId, side: Side, mut bytes: Vec<u8>, rng: &mut Rng) {
         while !bytes.is_empty() {
             let cut =

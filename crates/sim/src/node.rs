@@ -2,7 +2,7 @@
 //! of the simulation.
 //!
 //! The work of the server's event loop and threads is reduced to two facts: which part has the link's
-//! connection, and when another thread's work has ended. Only the engine and the machine of the link
+//! connection, and when another thread's work has ended. Only the engine and the state machine of the link
 //! know the meaning of the bytes.
 
 mod bus;
@@ -163,7 +163,8 @@ pub struct SimNode {
     pub calls: Vec<(Call, NodeId)>,
     /// Number of snapshots that arrived on a connection of their own, with the stream after them on another.
     pub met_dual: u64,
-    /// The last fingerprint: number of changes, point, and result.
+    /// The last fingerprint of the data, after the number of changes and the point of the history at which it
+    /// was computed.
     digested: Option<(u64, HistoryPoint, u64)>,
 }
 
@@ -289,7 +290,8 @@ impl SimNode {
     // --- input
 
     fn collect(&mut self, net: &mut Net) {
-        // The event loop now releases the connection that the link asked for in the iteration before.
+        // The event loop now releases the connection whose release the link requested in the iteration
+        // before.
         self.end_leave(net);
         let conns: Vec<(SessionKey, ConnId, Side)> = self
             .seats

@@ -86,7 +86,8 @@ impl SimProcess {
         AofWriter::new(self.disk.clone(), log, is_in_force, (position, self.base.now.mono_ns), sync_ns)
     }
 
-    /// Passes new units to the append-only file, and does its writes and syncs; once in an iteration.
+    /// Passes the effects of new execution units to the append-only file, and does the file's writes and
+    /// syncs; once in an iteration.
     pub fn feed_aof(&mut self, engine: &mut Engine) {
         let now_ns = self.base.now.mono_ns;
         let made: Vec<_> = std::iter::from_fn(|| engine.take_made_aof(Vec::new)).collect();
@@ -114,7 +115,7 @@ impl SimProcess {
         }
     }
 
-    /// Writes and syncs all units before the server ends.
+    /// Writes and syncs the effects of all execution units before the server ends.
     pub fn end_aof(&mut self, engine: &mut Engine) {
         let mut bytes = Vec::new();
         let end = engine.take_aof(&mut bytes).map(|range| range.end);
@@ -141,7 +142,7 @@ impl SimProcess {
         self.sync_ms.1 = 0;
     }
 
-    /// Whether the append-only file accepts no units, or cannot make them durable.
+    /// Whether the append-only file accepts no writes, or cannot make them durable.
     pub fn has_aof_fault(&self) -> bool {
         self.aof.as_ref().is_some_and(|aof| aof.fault().is_some())
     }

@@ -7,8 +7,8 @@ use crate::workload::Words;
 use sluice_base::Rng;
 
 /// The body of a script and of a function. The arguments: calls before the first write, calls between
-/// two writes, the number of the write after which the body fails (0 for none), another database to
-/// write to, a command to call beside.
+/// two writes, the number of the write after which the body fails (0 for none), another database to write to,
+/// and the words of a further command to call.
 const BODY: &str = "
 local function pass(times)
   for i = 1, tonumber(times) do

@@ -5,15 +5,15 @@
 //!  step: time passes ─► faults ─► Sentinel ─► clients ─► an iteration of each node ─► checks
 //! ```
 //!
-//! The simulation checks that (1) data at a point of a history are those of every other node there
-//! ([`Histories`]): so accepted partial resynchronisations were right; (2) as many replicas as WAIT has
-//! reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a crashed
-//! node comes back with the data of its disk; (4) when the primary is lost, the replica of its history with
-//! the highest offset has every write that a promotable replica has acknowledged; (5) at the end, without
-//! faults, all nodes reach one point with the same data, and keep every promise; (6) FAILOVER keeps its
-//! promises: `world/handover.rs`, and `world/handover/drill.rs` for slow steps without other faults; (7)
-//! scripts that are interrupted by slices have all of their effects or none: `world/runs.rs`. Faulty disks
-//! are in `world/disks.rs`.
+//! The simulation checks that (1) the data of a node at a point of a history equal those of every other node
+//! at that point ([`Histories`]), so accepted partial resynchronisations were right; (2) as many replicas as
+//! WAIT has reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a
+//! crashed node comes back with the data of its disk; (4) when the primary is lost, the replica of its
+//! history with the highest offset has every write that a promotable replica has acknowledged; (5) at the
+//! end, without faults, all nodes reach one point with the same data, and keep every promise; (6) FAILOVER
+//! keeps its promises: `world/handover.rs`, and `world/handover/drill.rs` for slow steps without other
+//! faults; (7) scripts that are interrupted by slices have all of their effects or none: `world/runs.rs`.
+//! Faulty disks are in `world/disks.rs`.
 
 mod asked;
 mod disks;
@@ -560,8 +560,8 @@ impl World {
         self.given.retain(|given| node.has_key(&given.key));
     }
 
-    /// Ends the pending promise and gives up its client's session, whose later replies would be taken for
-    /// those to the next promise.
+    /// Ends the pending promise and gives up its client's session, whose later replies would otherwise be
+    /// taken for those to the next promise.
     fn forget_pending(&mut self) {
         self.pending = None;
         self.promiser.at = None;
@@ -702,7 +702,7 @@ impl World {
 
     // --- the end
 
-    /// Ends all faults: all nodes reach one point with the same data.
+    /// Ends all faults, and checks that all nodes reach one point with the same data.
     fn heal(&mut self) -> Result<(), String> {
         self.trace(|| "nothing goes wrong any more".to_owned());
         self.end_handover();
@@ -740,7 +740,7 @@ impl World {
     fn heal_roles(&mut self) {
         for id in 0..self.hosts.len() {
             if self.is_seen(id) && id != self.primary {
-                // A replica keeps following another replica, if it did.
+                // A replica that followed another replica keeps following that replica.
                 let to = self.hosts[id].follows.unwrap_or(self.primary);
                 self.follow(id, Some(to));
             }

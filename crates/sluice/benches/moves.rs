@@ -1,11 +1,11 @@
-//! The cost for other clients when connections change their owner: the main thread's own processor time
-//! in one iteration, while so many connections move to I/O threads and back.
+//! The cost for other clients when connections change their owner: the main thread's own processor time in
+//! one iteration, while a given number of connections move to I/O threads and back.
 //!
-//! Method: the server, built for release, on a free port, with so many idle connections. `CONFIG SET
+//! Method: the server, built for release, on a free port, with that many idle connections. `CONFIG SET
 //! io-threads` moves all of them to I/O threads, and another one back, five times each. Printed is INFO's
-//! `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the longest iteration since the start),
-//! and beside it the figure in wall-clock time. The command itself starts or ends threads, and accepting
-//! the connections counts too: the first line shows this, with no connection to move.
+//! `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the longest iteration since the start), and
+//! beside it the figure in wall-clock time. The command itself starts or ends threads, and accepting the
+//! connections counts too: the first line shows this, with no connection to move.
 //!
 //! `cargo bench -p sluice --bench moves [-- CONNECTIONS…]`
 #![allow(

@@ -4,12 +4,11 @@
 //!
 //! Method: an engine in this process (no socket, no other thread) with the server's allocator. Each
 //! command runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the scheduler nor
-//! other processes count; the kernel's work for memory does. Values that a command leaves for other
-//! threads are dropped outside of the readings. SETRANGE writes one byte at a random position; APPEND
-//! adds 100 bytes. "a reply" is GET of the string with its bytes not yet sent to the client; "a copy" is
-//! COPY. Both are made again after 4,000 commands. Printed are the median of 20,000 commands, two
-//! percentiles and the maximum. The last line is the lower bound: a page allocated, copied and kept,
-//! without a server.
+//! other processes count; the kernel's work for memory does count. Values that a command leaves for other
+//! threads are dropped outside of the readings. SETRANGE writes one byte at a random position; APPEND adds
+//! 100 bytes. "a reply" is GET of the string with its bytes not yet sent to the client; "a copy" is COPY.
+//! Both are made again after 4,000 commands. Printed are the median of 20,000 commands, two percentiles and
+//! the maximum. The last line is the lower bound: a page allocated, copied and kept, without a server.
 //!
 //! `cargo bench -p sluice --bench strings`
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]

@@ -1,8 +1,8 @@
 //! The dialogue before the snapshot or the stream: this server's introduction and the position of its data.
 //!
-//! PING is sent alone, because the password is sent only to a peer that has answered. Then all
-//! introductions are sent at once, and their answers are handled one by one. The request for the data
-//! follows.
+//! PING is sent alone, because the password is sent only to a peer that has answered. Then all introductions
+//! (AUTH and REPLCONF) are sent at once, and their answers are handled one by one. PSYNC, the request for the
+//! data, follows.
 
 use super::{Credentials, HistoryPoint, LinkDecision, LinkOutput, Surroundings, TransportOrder};
 use sluice_base::LogLevel;
@@ -69,7 +69,7 @@ impl Handshake {
         Handshake { input: Vec::new(), awaited: Awaited::Pong, asked: Vec::new() }
     }
 
-    /// Whether the request for the data was sent.
+    /// Whether the request for the data, PSYNC, was sent.
     pub(super) fn has_asked(&self) -> bool {
         matches!(self.awaited, Awaited::Sync { .. })
     }
@@ -108,7 +108,8 @@ impl Handshake {
                 log(out, LogLevel::Warning, "Unable to AUTH to PRIMARY: ", line);
                 Answer::Refused
             }
-            // A server that answers with an error cannot take over, and there is nothing else to ask for.
+            // An error means that the other server does not take over the role. No other request, such as
+            // SYNC, follows.
             Awaited::Sync { .. } if hands_over == HandsOver::Yes && is_error(line) => {
                 log(out, LogLevel::Notice, NOT_TAKEN_OVER, line);
                 Answer::Refused

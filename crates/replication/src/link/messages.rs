@@ -73,7 +73,8 @@ pub struct Surroundings<'a> {
     pub skips_checksum: bool,
     /// Capabilities that name the codecs with which the primary may compress its bytes.
     pub codecs: &'a [&'a [u8]],
-    /// Whether an attempt may begin: not while data are loaded, which may be those of an earlier attempt.
+    /// Whether an attempt may begin. While data are being loaded, perhaps those of an earlier attempt, none
+    /// may begin.
     pub may_connect: bool,
     /// The position of the data, if they can be brought up to date from there.
     pub resume: Option<&'a HistoryPoint>,
@@ -97,7 +98,7 @@ pub enum Input<'a> {
     Tick,
     /// The connection is established.
     Opened(u64),
-    /// The connection could not be established, for this reason of the system.
+    /// The connection could not be established, for this reason, as the operating system names it.
     Refused(u64, &'a str),
     /// Bytes arrived on the connection.
     Received(u64, &'a [u8]),
@@ -111,7 +112,7 @@ pub enum Input<'a> {
     Saved(u64),
     /// The snapshot file is durable under its final name.
     InForce(u64),
-    /// The snapshot is received into memory, and its header was judged good.
+    /// The header of a snapshot that is being received into memory was judged good.
     Accepted(u64),
     /// The snapshot is loaded into the keyspace.
     Loaded(u64),
@@ -177,7 +178,7 @@ pub enum TransportOrder {
     Buffer(Vec<u8>),
     /// Hand the connection to the receiver of the snapshot, whose first bytes are these.
     Receive(Vec<u8>),
-    /// Send the primary a sign of life during a load.
+    /// Send the primary a sign of life during a transfer or a load.
     KeepAlive,
     /// Execute the commands of the connection, beginning with these bytes, or with the buffered ones of
     /// the main channel.

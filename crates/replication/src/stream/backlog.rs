@@ -1,5 +1,5 @@
-//! The backlog: the last bytes of the history. Replicas are sent bytes from it, and a replica that was
-//! disconnected continues from it.
+//! The backlog: the last bytes of the history. All replicas are fed from it, and a replica that was
+//! disconnected can continue from it.
 //!
 //! ```text
 //!     start                                          tail_start           end
@@ -10,13 +10,14 @@
 //!
 //! Invariants: (1) the sealed blocks and the tail cover the history from `start` to `end` without a gap;
 //! (2) a sealed block is not empty and never changes; (3) a replica holds nothing but the offset of its
-//! next byte: bytes that it was not queued are kept here once, however many replicas wait for them; (4)
-//! a block whose bytes are promised ([`PromisedCommands`]) has its place like any other, and becomes
-//! sealed blocks from its beginning on; until then it is neither read nor trimmed.
+//! next byte: bytes that are not in its output yet are kept here once, however many replicas wait for them;
+//! (4) a block of promised bytes, those of commands that are encoded later ([`PromisedCommands`]), occupies
+//! its offsets like any other block. Its encoded bytes are split off at its beginning as sealed blocks. What
+//! is left is neither read nor trimmed.
 //!
 //! Memory: the configured size and one block more, and beyond that the bytes that are not in the slowest
-//! replica's output yet, which the output limit bounds. Bytes that a replica was queued and has not
-//! received are at most [`WINDOW_BYTES`] and a block for each replica.
+//! replica's output yet, which the output limit bounds. Bytes that are queued for a replica and not sent yet
+//! are at most [`WINDOW_BYTES`] and a block for each replica.
 
 use sluice_base::{Bytes, heap};
 use sluice_keyspace::PromisedCommands;
@@ -43,7 +44,7 @@ pub struct Backlog {
 struct SealedBlock {
     start: u64,
     bytes: Bytes,
-    /// The source of `bytes`, which are empty until the promise is kept.
+    /// Commands that are encoded later. In a block that has some, `bytes` is empty.
     promised: Option<Box<PromisedCommands>>,
 }
 
@@ -107,7 +108,7 @@ impl Backlog {
         (self.start()..=self.end()).contains(&offset)
     }
 
-    /// The buffer to which about so many bytes can be appended.
+    /// The buffer to which the caller appends about this many bytes.
     pub fn tail(&mut self, bytes: usize) -> &mut Vec<u8> {
         if !self.tail.is_empty() && self.tail.len() + bytes > BLOCK_BYTES {
             self.seal();
@@ -227,9 +228,8 @@ impl Backlog {
         }
     }
 
-    /// Appends the bytes from `from` on to an output: at least one byte, and up to the end of the block
-    /// that fills `room`, but not across a promised block. Returns the offset after them. The history
-    /// must reach back to `from`.
+    /// Appends the bytes from `from` on to an output, up to the end of the block that fills `room` or up to a
+    /// promised block. Returns the offset after them. The history must reach back to `from`.
     pub fn read(&self, mut from: u64, room: usize, out: &mut Outbox) -> u64 {
         let until = from.saturating_add(room as u64);
         let mut index = self.sealed.partition_point(|block| block.end() <= from);
@@ -263,12 +263,12 @@ impl Backlog {
     }
 }
 
-/// Bytes of a block, unless one command has more. As in the reference's replies, a block is small enough
-/// to hold few unused bytes.
+/// Bytes of a block, unless one command has more: the size of a block of replies in the reference. Such a
+/// block has few unused bytes.
 const BLOCK_BYTES: usize = 16 * 1024;
 /// Spare room of a block of promised commands: the block ends with a whole argument, which is seldom longer.
 const ARGUMENT_BYTES_MAX: usize = 64;
-/// Bytes of the stream that a replica may be queued ahead of what it has received.
+/// Bytes of the stream that may be queued for a replica and not sent yet.
 pub const WINDOW_BYTES: usize = 1 << 20;
 /// A block up to this size is copied into an output, because one more range in the send call costs more
 /// than the copy.

@@ -1,6 +1,6 @@
-//! Stream bytes that wait for the end of a full synchronisation and exceed the backlog. They are
-//! kept in spools of the process, on disk if they are many, and count neither as memory nor
-//! against the output limit.
+//! Stream bytes that wait for the end of a full synchronisation and that the backlog no longer keeps. They
+//! are kept in spools of the process, on disk if they are many, and count neither as memory nor against the
+//! output limit.
 //!
 //! Replicas that share a snapshot share a spool, because the stream begins for all of them at the same
 //! offset. Blocks that leave the backlog go into the spool. A replica reads the spool up to the first

@@ -1,10 +1,10 @@
-//! The end of a rewrite, on a separate thread: the base is put in force and the files that it replaces are
-//! removed, while the file's thread goes on writing and syncing. So bytes are written, and survive the
-//! process, even while the disk takes long for the folder.
+//! The end of a rewrite, on a separate thread: the base is put in force (named in the manifest) and the files
+//! that it replaces are removed, while the file's thread goes on writing and syncing. So bytes are written,
+//! and survive the process, even while changes of the folder take long.
 //!
 //! Invariants: (1) the thread owns the folder as long as it lives: meanwhile the files only change by
-//! appending to the present increment; (2) the thread ends with its work, and its owner takes the folder
-//! back before doing anything else to it.
+//! appending to the present increment; (2) the thread ends when its work is done, and the file's thread then
+//! takes the folder back before it uses the folder again.
 
 use super::clock::clock;
 use super::shared::{AofItem, AofShared, RewriteNumber};
@@ -68,14 +68,14 @@ pub struct BaseThread(Receiver<BaseOutcome>);
 
 impl BaseThread {
     /// Starts the thread, which wakes the file's thread when it ends. `slow`: how much longer the job
-    /// takes, for tests. Errors: the job, if the system has no thread for it.
+    /// takes, for tests. Errors: the job itself, if no thread can be started for it.
     pub fn start(job: BaseJob, shared: Arc<AofShared>, slow: Duration) -> Result<BaseThread, Box<BaseJob>> {
         let (ended, outcome) = channel();
         let started = Thread::AofBase.start_with(Box::new(job), move |job: Box<BaseJob>| {
             if !slow.is_zero() {
                 std::thread::sleep(slow);
             }
-            // The send succeeds, because the owner waits for the outcome.
+            // The send fails only if the file's thread has ended.
             let _ = ended.send(job.run(&mut clock()));
             shared.give(AofItem::SyncEnded);
         });

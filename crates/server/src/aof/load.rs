@@ -1,7 +1,7 @@
 //! The files of the append-only file, for the thread that loads them.
 //!
 //! Invariants: (1) all files are opened before the first is read: a file that a rewrite removes meanwhile
-//! can still be read; (2) a file that is being appended to is not cut off.
+//! can still be read; (2) an incomplete end of a file that is being appended to is not cut off.
 
 use sluice_control::process::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;

@@ -83,7 +83,8 @@ impl Host {
         let folder = Folder::read(self.storage.clone(), config);
         let prepared = folder.map_err(|lines| lines.join("; ")).and_then(|mut folder| {
             folder.create()?;
-            // Creates the increment only to see whether it can be made; the cut makes it anew.
+            // The increment is created only to see whether that works; when the rewrite begins, it is created
+            // anew.
             let made = folder.create_incr(Named::WithBase);
             folder.remove_temporary_incr();
             made.map(drop)
@@ -131,7 +132,8 @@ impl Host {
         }
     }
 
-    /// Opens the increment that begins at the cut, in a folder that no thread uses.
+    /// Opens the increment that begins at the cut of a rewrite (the moment whose data are in the rewrite's
+    /// base), in a folder that no thread uses.
     fn open_after_cut(&mut self, named: Named, config: &Config, position: u64) -> Result<(), String> {
         let folder = Folder::read(self.storage.clone(), config).map_err(|lines| lines.join("; "));
         let mut folder = folder?;
@@ -181,8 +183,8 @@ impl Host {
         Some(ending)
     }
 
-    /// Breaks off a rewrite at the end of the server, because its thread would have no time to
-    /// remove its file.
+    /// Breaks off a rewrite when the server ends. Otherwise the rewrite's thread would have no time to remove
+    /// the unfinished file.
     pub fn break_off_rewrite(&mut self) {
         if self.snapshots.break_off_rewrite() {
             let line = "Background AOF rewrite was stopped by the shutdown; the old AOF files are kept";

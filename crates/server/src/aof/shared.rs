@@ -3,7 +3,7 @@
 //!
 //! Invariants: (1) blocks and commands are taken in the order in which they were given; (2) a position is
 //! published after its bytes are durable (release), and read before anything is done because of it
-//! (acquire); (3) all other numbers order nothing (relaxed).
+//! (acquire); (3) apart from the flag `has_news`, all other atomics order nothing (relaxed).
 
 use super::load::Listed;
 use crate::test_switches;
@@ -32,7 +32,7 @@ pub struct AofShared {
     durable: AtomicU64,
     /// Bytes of blocks that were given but not written yet.
     waiting_bytes: AtomicU64,
-    /// Bytes from which on the backlog is full.
+    /// Number of waiting bytes from which on the backlog counts as full.
     backlog_max: BacklogMax,
     /// Whether `news` has entries for the main thread.
     has_news: AtomicBool,
@@ -95,7 +95,7 @@ impl AofNumbers {
 pub enum AofItem {
     Block(Block),
     Command(AofCommand),
-    /// A wake-up, because another thread's sync or base has ended.
+    /// A wake-up, because another thread has ended a sync, or has put a base in force.
     SyncEnded,
 }
 
@@ -107,7 +107,7 @@ pub enum AofCommand {
     History(History),
     /// Sets the delay before each write, for DEBUG.
     Delay(Duration),
-    /// Begins another increment: later blocks come after the cut of this rewrite.
+    /// Begins another increment at the cut of this rewrite, for all later blocks.
     BeginIncr(RewriteNumber),
     /// Puts the complete base of this rewrite in force.
     FinishBase(RewriteNumber, Box<NewBase>),
@@ -127,9 +127,9 @@ pub enum AofNews {
     Log(LogLevel, String),
     /// The reason that nothing can be written; `None`: writing works again.
     Fault(Option<String>),
-    /// A promise cannot be kept: the process must end.
+    /// Under `appendfsync always`, bytes could not be written or synced: the process must end.
     Fatal,
-    /// An event of the latency monitor took so many nanoseconds.
+    /// An event of the latency monitor took this many nanoseconds.
     Latency(&'static str, u64),
     /// The increment at the cut was begun (`true`), or could not be made.
     IncrBegun(RewriteNumber, bool),
@@ -137,8 +137,8 @@ pub enum AofNews {
     BaseFinished(RewriteNumber, bool),
 }
 
-/// The number of a rewrite in this process: a base belongs to the increment that begins at the same cut,
-/// and to no other.
+/// The number of a rewrite in this process. A base holds the data of one moment, the rewrite's *cut*, and
+/// belongs only to the increment that begins at the same cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RewriteNumber(u64);
 
@@ -165,7 +165,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 impl AofShared {
-    /// A shared state whose backlog is full at so many bytes.
+    /// A shared state whose backlog is full at `bytes_max` bytes.
     pub fn with_backlog(bytes_max: u64) -> AofShared {
         AofShared { backlog_max: BacklogMax(bytes_max), ..AofShared::default() }
     }
@@ -200,10 +200,11 @@ impl AofShared {
         self.durable.load(Acquire)
     }
 
-    /// The backlog's next state: writing commands are held back from when the backlog is full until half
-    /// of it is written, and while another increment is being begun.
+    /// The backlog's next state: commands that write are held back after the backlog was full until half of
+    /// it is written, and while another increment is being begun.
     pub fn backlog(&self, present: AofBacklog) -> AofBacklog {
-        // Only the time of holding back depends on this number, so it is read relaxed, like INFO's numbers.
+        // Only how long commands are held back depends on this number, so it is read relaxed, like INFO's
+        // numbers.
         let waiting = self.waiting_bytes.load(Relaxed);
         let max = self.backlog_max.0;
         match present {
@@ -285,8 +286,8 @@ impl AofShared {
     pub fn note_written(&self, bytes: u64) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Relaxed);
         let half = self.backlog_max.0 / 2;
-        // Commands are held back from a full backlog on, so whenever they are, the backlog falls below half
-        // once, and the main thread is then woken.
+        // Commands are held back only after the backlog was full. It then falls below half exactly once, and
+        // that wakes the main thread.
         before >= half && before - bytes < half
     }
 
@@ -304,7 +305,7 @@ impl AofShared {
     }
 }
 
-/// Bytes from which on the backlog is full.
+/// Number of waiting bytes from which on the backlog counts as full.
 struct BacklogMax(u64);
 
 impl Default for BacklogMax {
@@ -313,9 +314,9 @@ impl Default for BacklogMax {
     }
 }
 
-/// Bytes that wait to be written before writing commands are held back: what the main thread appends in
-/// two seconds at 128 MiB a second. The reference goes on writing for two seconds while the disk does not
-/// respond, and then waits for it.
+/// Number of bytes that may wait to be written until commands are held back: as many as the main thread
+/// appends in two seconds at 128 MiB a second. The reference goes on writing for two seconds while the disk
+/// does not respond, and then waits for it.
 const BACKLOG_BYTES_MAX: u64 = 256 << 20;
-/// Buffers kept for the next blocks, at most.
+/// The most buffers that are kept for the next blocks.
 const BUFFERS_MAX: usize = 64;

@@ -1,21 +1,21 @@
-//! The thread of the append-only file: writes, syncs, changes files. While the server runs, only this
-//! thread and the threads that it orders touch the folder.
+//! The thread of the append-only file: writes, syncs, changes files. While the server runs, only this thread
+//! and the threads that it starts touch the folder.
 //!
-//! Under `always` the thread waits for blocks, and makes all blocks that have arrived meanwhile durable
-//! with one sync (group commit). Under `everysec` a second thread syncs, so that a slow disk keeps no
-//! written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third puts the
-//! base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written: later
-//! blocks belong after the cut, and the increment for them gets a name that a start would find only when
-//! everything before the cut is on disk. Writing commands wait until the increment has this name. Under
-//! `everysec` and `no`, commands do not wait for their blocks: after a block the thread checks for more
-//! every millisecond for a while before it waits to be woken, so that a busy main thread pays no system
-//! call to wake it.
+//! Under `always` the thread waits for blocks, and makes all blocks that have arrived during the previous
+//! sync durable with one sync (group commit). Under `everysec` a second thread syncs, so that a slow disk
+//! keeps no written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third
+//! puts the base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written:
+//! later blocks belong after the rewrite's cut (the moment whose data are in its base), and the increment for
+//! them gets a name that a start would find only when everything before the cut is on disk. Writing commands
+//! wait until the increment has this name. Under `everysec` and `no`, commands do not wait for their blocks:
+//! after a block the thread checks for more every millisecond for a while before it waits to be woken, so
+//! that a busy main thread pays no system call to wake it.
 //!
 //! Invariants: (1) a base is put in force only with the increment that begins at its cut
-//! ([`RewriteNumber`]); (2) after a failed sync no position is published as durable, and the fault does
-//! not end, until a base that was cut later is in force, whatever `appendfsync` is set to meanwhile, and
-//! however many increments were begun; (3) the caller that ends the thread learns whether everything is
-//! on disk ([`AofEnding`]).
+//! ([`RewriteNumber`]); (2) after a failed sync no further position is published as durable, and the fault
+//! does not end, until a base with a later cut is in force, whatever `appendfsync` is set to meanwhile, and
+//! however many increments were begun; (3) the caller that ends the thread learns whether everything is on
+//! disk ([`AofEnding`]).
 
 use super::base_thread::{BaseJob, BaseOutcome, BaseThread};
 use super::load::{FileEnding, Listed, NamedFiles};
@@ -79,7 +79,7 @@ pub struct AofWorker {
     base_thread: Option<BaseThread>,
     /// Begin of the sync under way on the other thread, monotonic ns.
     sync_began_ns: u64,
-    /// A test's switch: how much longer each sync takes, and each time that a base is put in force.
+    /// For tests: extra time of each sync, and of putting a base in force.
     slow: Duration,
 }
 
@@ -88,7 +88,7 @@ pub struct AofWorker {
 pub enum AofEnding {
     /// Everything given is on disk.
     Durable,
-    /// Bytes could not be written or synced, at the end or, under `always`, in the failure that
+    /// Bytes could not be written or synced when the thread was to end, or earlier under `always`, which
     /// ended the thread.
     Failed,
     /// A sync has failed earlier, and no rewrite has replaced the files since.
@@ -166,7 +166,7 @@ impl AofWorker {
         &self.path
     }
 
-    /// Works until the command to end, or until a promise can no longer be kept.
+    /// Works until the command to end, or until, under `always`, bytes cannot be written or synced.
     pub fn run(mut self) -> AofEnding {
         let mut items = VecDeque::new();
         loop {
@@ -524,8 +524,8 @@ impl AofWorker {
                 if self.named == Named::WithBase {
                     self.named = Named::Now;
                 }
-                // The rewrite ends the loss of earlier bytes. But a sync of the increment that follows the
-                // base may have failed, too.
+                // Bytes before the base that a failed sync has lost are not needed any more. But a sync of
+                // the increment that follows the base may have failed, too.
                 let is_lost = *self.appender.health() == FileHealth::Lost;
                 self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());

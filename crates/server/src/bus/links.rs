@@ -73,7 +73,7 @@ pub struct BusLinks {
 
 #[derive(Default)]
 struct LinkSlot {
-    /// How often this slot of the table was used; an old place has an older number.
+    /// How often this slot of the table was used. The place of an earlier connection has an older number.
     generation: u32,
     link: Option<Box<BusConnection>>,
 }

@@ -80,5 +80,5 @@ fn start(waker: Waker) -> io::Result<ResolverLink> {
     Ok(ResolverLink { questions, answers })
 }
 
-/// Addresses of a name that are kept, at most.
+/// The most addresses of a name that are kept.
 const ADDRESSES_MAX: usize = 64;

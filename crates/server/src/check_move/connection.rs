@@ -13,15 +13,15 @@ use sluice_tls::Context;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-/// Bytes of a round's replies, at most. A CLIENT LIST of ten thousand clients has some five million.
+/// The most bytes of all replies in a round. A CLIENT LIST of ten thousand clients has some five million.
 const REPLY_BYTES_MAX: usize = 16 << 20;
-/// Values of a reply, at most. CONFIG GET has a thousand, ACL LIST one for each user.
+/// The most values of a reply. CONFIG GET has a thousand, ACL LIST one for each user.
 const REPLY_VALUES_MAX: usize = 200_000;
-/// Rounds of requests and replies, at most: two for each slice of keys, and some for other requests.
+/// The most rounds of requests and replies: two for each slice of keys, and some for other requests.
 const ROUNDS_MAX: usize = 2_000;
 /// Bytes that are read at once.
 const READ_AT_ONCE: usize = 64 * 1024;
-/// Bytes that are written at once. The time left is checked after each such piece.
+/// Bytes that are written at once. The time left is checked before each such piece.
 const WRITTEN_AT_ONCE: usize = 16 * 1024;
 /// Pause between two slices of keys, to spare the other server.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -53,7 +53,7 @@ impl MoveConnection {
     }
 
     /// Receives until the input begins with a complete reply, and removes the reply from it. `bytes`: how
-    /// many bytes the round may still receive; reduced by the reply's.
+    /// many bytes the round may still receive; reduced by the length of the reply.
     fn reply(&mut self, until_ns: u64, bytes: &mut usize) -> Result<Value, NoAnswer> {
         let mut extent = ReplyExtent::new(ReplyLimits { bytes: *bytes, values: REPLY_VALUES_MAX });
         loop {

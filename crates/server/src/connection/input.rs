@@ -65,8 +65,8 @@ pub enum InputState {
     Filling,
     /// The main thread has a batch of the connection. Nothing is received meanwhile.
     Executing,
-    /// A request of the client is blocked in the engine. Bytes are still received, because the end of the
-    /// client is noticed that way.
+    /// A request of the client is blocked in the engine. Bytes are still received, because otherwise the end
+    /// of the client would not be noticed.
     Deferred,
     /// Nothing more is read: the connection ends.
     Shut,
@@ -95,7 +95,7 @@ pub enum Receive {
     Chunks,
     /// Nothing: bytes stay in the kernel.
     Nothing,
-    /// So many bytes after those in this buffer, which [`Input::filled`] takes back.
+    /// This many bytes, to be placed after those in this buffer. [`Input::filled`] takes the buffer back.
     Into(Vec<u8>, usize),
     /// No change: the event loop has the buffer of a large argument.
     Unchanged,
@@ -105,7 +105,7 @@ pub enum Receive {
 const LARGE_BYTES: usize = 4096;
 /// From this many missing bytes on, a large argument is received straight into its memory.
 const FILL_BYTES: usize = 32 * 1024;
-/// Bytes of a large argument that are received at least in one step.
+/// The least room in bytes that one step makes for a large argument, unless fewer bytes are missing.
 const FILL_STEP_BYTES: usize = 1 << 20;
 /// Bytes of room that a large argument may have for each byte received of it. The factor is small enough
 /// that a length that is only announced takes little memory, and large enough that few bytes are moved as
@@ -226,7 +226,8 @@ impl Input {
         is_news.then_some(usage)
     }
 
-    /// The instruction for the event loop, by the state. Repeated calls are cheap.
+    /// The instruction for the event loop that follows from the state. May hand over the buffer of a large
+    /// argument. Repeated calls are cheap.
     pub fn receive(&mut self) -> Receive {
         match &self.state {
             State::Large(large) if large.missing >= FILL_BYTES => self.fill(),

@@ -72,7 +72,7 @@ impl PlainOutput {
     }
 }
 
-/// Bytes that are encoded at a time: about 100 microseconds.
+/// Bytes that are encoded at a time, which takes about 100 microseconds.
 pub const PART_BYTES: usize = 256 * 1024;
 
 #[cfg(test)]

@@ -53,11 +53,11 @@ impl SpareBuffers {
 
     /// Initial room of a query buffer.
     pub const QUERY_BUF_BYTES: usize = 16 * 1024;
-    /// Room of a kept buffer for coded bytes, at most.
+    /// The most room of a kept buffer for coded bytes.
     const CODED_BYTES_MAX: usize = 320 * 1024;
-    /// Query buffers kept, at most.
+    /// The most query buffers that are kept.
     const COUNT_MAX: usize = 16;
-    /// Room of a kept query buffer, at most.
+    /// The most room of a kept query buffer.
     const BYTES_MAX: usize = 32 * 1024;
 
     /// Takes an empty query buffer that has room.

@@ -82,8 +82,8 @@ impl Transport {
         Transport { source: Source::NONE, coded: None }
     }
 
-    /// Attaches the connection, which has left another event loop, to this one. The codec stays; a
-    /// connection that was in no event loop before brings its own.
+    /// Attaches the connection, which has left another event loop, to this one. The codec stays; a connection
+    /// that was in no event loop before brings its codec with `stream`.
     pub fn move_to(&mut self, event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) {
         let (source, codec) = stream.attach(event_loop, Endpoint::Client(key));
         self.source = source;
@@ -224,7 +224,7 @@ impl Transport {
         self.coded.as_ref().is_some_and(|coded| coded.peer_has_ended)
     }
 
-    /// Requests a [`sluice_evloop::Event::Ready`] for the time when the socket has room.
+    /// Requests an event [`sluice_evloop::Event::Ready`] as soon as the socket has room.
     pub fn watch_room(&self, event_loop: &mut AnyLoop) {
         event_loop.watch(self.source, Interest::WRITABLE);
     }
@@ -272,8 +272,8 @@ impl Transport {
         event_loop.detach(self.source);
     }
 
-    /// Ends the connection towards the peer now. A completion-based event loop (io_uring) closes a socket
-    /// only when no operation on it is under way.
+    /// Shuts the connection down towards the peer at once, because a completion-based event loop (io_uring)
+    /// closes a socket only when no operation on it is under way.
     #[cold]
     pub fn end(&mut self, event_loop: &mut AnyLoop) {
         self.report_end(event_loop);
@@ -292,7 +292,7 @@ impl Transport {
 fn into_send_buf(outbox: Outbox) -> SendBuf {
     let (head, shared) = outbox.into_parts();
     if shared.is_empty() {
-        // Nearly all output shares no values, and collecting nothing costs as much as half of a send.
+        // Nearly all output shares no values, and even collecting an empty list costs half as much as a send.
         return SendBuf { head, shared: Vec::new() };
     }
     SendBuf { head, shared: shared.into_iter().map(|(at, bytes)| Shared { at, bytes }).collect() }

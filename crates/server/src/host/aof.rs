@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct AofState {
     /// The append-only file; `None` if there is none.
     pub open: Option<Aof>,
-    /// A former append-only file whose thread makes it durable and ends.
+    /// A former append-only file, which its thread still makes durable before the thread ends.
     pub closing: Option<Aof>,
     /// How long each write of the file is delayed: DEBUG AOF-FLUSH-SLEEP.
     pub delay: Duration,

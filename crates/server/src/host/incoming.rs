@@ -15,7 +15,7 @@ pub struct Incoming {
     pub sync: Option<Arc<SyncProgress>>,
     /// Monotonic ns of the last receive from the primary.
     pub last_activity_ns: u64,
-    /// The buffered replication stream that the primary sent after a snapshot still to be loaded.
+    /// Facts about the primary's replication stream that is buffered until the snapshot before it is loaded.
     pub stream_buffer: StreamBufferFacts,
 }
 

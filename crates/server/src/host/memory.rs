@@ -57,9 +57,9 @@ mod tests {
         assert!(!before.show_growth(&before) && !reads.show_growth(&before));
         assert!(SignsOfGrowth { bytes_of_thread: -6, ..reads }.show_growth(&before));
         assert!(SignsOfGrowth { entry_bytes: 51, ..reads }.show_growth(&before));
-        // Allocations without commands or input are the cron's own, and no sign.
+        // Allocations without commands or input are no sign of growth: they are the cron's own.
         assert!(!SignsOfGrowth { bytes_of_thread: 0, ..before }.show_growth(&before));
-        // Deletions lower both numbers of bytes, and are no sign.
+        // Deletions are no sign of growth: they lower both numbers of bytes.
         assert!(!SignsOfGrowth { bytes_of_thread: -90, entry_bytes: 9, ..reads }.show_growth(&before));
     }
 }

@@ -9,7 +9,7 @@ pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread serves all con
 
 /// Values that only INFO shows.
 pub struct Shown {
-    /// Facts that do not change while the server runs.
+    /// Facts that are set at the start. Most of them never change.
     pub(super) fixed: Facts,
     /// Counters of the I/O threads.
     pub io_threads: IoThreads,

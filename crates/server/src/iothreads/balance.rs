@@ -26,7 +26,7 @@ pub struct Balance {
 }
 
 /// How many connections of an I/O thread are to move elsewhere. The caller moves different connections
-/// each time: otherwise a connection that is the load itself would move back and forth.
+/// each time: otherwise a connection that alone causes the load would move back and forth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionMove {
     /// The I/O thread that gives connections away.
@@ -39,7 +39,7 @@ pub struct ConnectionMove {
 const HOT: f64 = 0.5;
 /// An I/O thread gives connections away only if it is also busier than the least busy one by this much.
 const UNEVEN: f64 = 0.3;
-/// Samples in a row in which a thread must be busy and busier by that much before connections move.
+/// Number of consecutive samples in which a thread must exceed both of these limits before connections move.
 const UNEVEN_SAMPLES: u32 = 3;
 /// Samples without a decision after a move.
 const BALANCE_REST: u32 = 5;
@@ -56,7 +56,7 @@ impl Balance {
             return None;
         }
         *self = Balance { uneven: 0, holdoff: BALANCE_REST };
-        // Moves connections that make half the difference of the loads, assuming that the thread's
+        // Moves connections that cause half of the difference of the loads, assuming that the thread's
         // connections are equally busy; but never all connections.
         let share = (hot.busy - cold.busy) / (2.0 * hot.busy);
         let count = (hot.connections as f64 * share) as usize;

@@ -41,8 +41,8 @@ pub struct MainShare {
     penalty_of: usize,
 }
 
-/// More connections are kept if the I/O threads are busier than this. A saturated I/O thread
-/// shows four fifths.
+/// More connections are kept if the I/O threads are busier than this. The busy share of a saturated I/O
+/// thread is about four fifths.
 const HOT: f64 = 0.6;
 /// More connections are kept only if the I/O threads are also busier than the main thread by this much.
 const BUSIER: f64 = 0.1;
@@ -54,9 +54,10 @@ const MAIN_BUSIER: f64 = 0.15;
 const ASKED_SAMPLES: u32 = 3;
 /// Samples without a decision after a change.
 const REST_SAMPLES: u32 = 5;
-/// Samples for which no more connections are taken after the first giving back: a second.
+/// Samples for which no more connections are taken after the main thread has first given some away: a second.
 const FIRST_PENALTY: u32 = 10;
-/// Samples for which no more connections are taken after any giving back, at most: a minute.
+/// The most samples for which no more connections are taken after the main thread has given some away: a
+/// minute.
 const LAST_PENALTY: u32 = 600;
 
 impl MainShare {
@@ -65,7 +66,8 @@ impl MainShare {
         self.kept
     }
 
-    /// Sets the number of kept connections to 0, because the I/O threads take all, or there are none.
+    /// Sets the number of kept connections to 0, because the I/O threads take all, or there are no I/O
+    /// threads.
     pub fn give_all(&mut self) {
         *self = MainShare::default();
     }
@@ -95,8 +97,8 @@ impl MainShare {
             (self.rest, self.holdoff) = (REST_SAMPLES, self.penalty);
             self.penalty = (self.penalty * 2).min(LAST_PENALTY);
         } else if self.asked >= ASKED_SAMPLES && self.holdoff == 0 && connections > 0 && self.kept < equal {
-            // Takes connections that go half the way to equal load, assuming that all connections are
-            // equally busy.
+            // Takes as many connections as halve the difference of the loads, assuming that all connections
+            // are equally busy.
             let each = io_threads_busy * io_threads as f64 / connections as f64;
             let more = ((io_threads_busy - main_busy) / (2.0 * each)) as usize;
             self.kept = self.kept.saturating_add(more.max(1)).min(equal);
@@ -145,7 +147,7 @@ mod tests {
             (rate, sample)
         }
 
-        /// The number of kept connections after so many samples, and how often it changed in the second
+        /// The number of kept connections after `samples` samples, and how often it changed in the second
         /// half of them.
         fn settle(&self, samples: usize) -> (usize, usize) {
             let (mut share, mut changes) = (MainShare::default(), 0);

@@ -69,8 +69,8 @@ struct LastSample {
     idle_ticks: u64,
 }
 
-/// Connections that are to change their owner. A walk visits all clients, some in each iteration, so that
-/// no iteration takes longer the more connections there are.
+/// Connections that are to change their owner. A walk visits all clients, but only some of them in each
+/// iteration, so that the length of an iteration does not depend on the number of connections.
 #[derive(Debug, Default)]
 pub struct Moves {
     /// Slot of the next client to visit.
@@ -93,7 +93,7 @@ impl Moves {
         self.left > 0
     }
 
-    /// Begins a walk over so many slots.
+    /// Begins a walk over `slots` slots.
     fn begin(&mut self, slots: usize) {
         self.left = slots;
         self.cursor = self.start;
@@ -107,7 +107,8 @@ impl Moves {
         Some(slot)
     }
 
-    /// Whether the visited connection of an I/O thread is to be given up; counts it.
+    /// Whether the visited connection of an I/O thread is to be given up. If so, decrements the number that
+    /// this thread still has to give up.
     pub fn takes_from(&mut self, id: IoThreadId) -> bool {
         match self.to_release.get_mut(id.0) {
             Some(count) if *count > 0 => {
@@ -226,13 +227,14 @@ impl Manager {
         let counts = self.pool.counts();
         (shown.parks, shown.polls) = (counts.parks, counts.polls);
         shown.full = [self.pool.full(), counts.full];
-        // One line for each configured I/O thread. The figures of surplus threads are kept for their return.
+        // One line for each configured I/O thread. Threads beyond that number are not shown, but the pool
+        // keeps their times in case threads with these numbers are started again.
         shown.active_us = self.pool.active_ns().iter().map(|ns| ns / 1000).collect();
         shown.active_us.resize(self.configured, 0);
     }
 
-    /// Logs the conditions under which I/O threads become active, so that operators do not take threads
-    /// that are inactive under little load for a fault.
+    /// Logs the conditions under which I/O threads become active, so that operators do not think that
+    /// something is wrong when the threads are inactive under light load.
     fn log_expectation(&mut self, host: &mut Host, cap: usize) {
         let when = match self.always {
             true => "all take connections at once".to_owned(),
@@ -261,7 +263,8 @@ impl Manager {
         self.settings = settings_of(engine, self.spin_ns());
     }
 
-    /// Sends the I/O threads new settings if the limits have changed. `configured`: a directive has changed.
+    /// Sends the I/O threads new settings if the limits have changed, or if `configured` says that a
+    /// configuration directive has changed.
     #[inline]
     pub fn send_settings(&mut self, engine: &Engine, configured: bool) {
         if self.pool.is_running() && (configured || !Arc::ptr_eq(&self.limits, engine.limits())) {
@@ -279,8 +282,8 @@ impl Manager {
         self.sockets = sockets;
         let slots = sockets.slots;
         let shares = self.sample_io_threads(now_ns);
-        // A server with nothing to do is not sampled, because sampling the machine costs more than it can
-        // show.
+        // With `io-threads-always-active`, the samples only decide whether threads spin. So they are omitted
+        // while there are few commands, unless threads already spin or a test forces them to.
         let commands = engine.commands_executed().saturating_sub(self.last.commands);
         let is_quiet = self.always && !self.spin.needs_samples() && commands < COMMANDS;
         let sample = (!is_quiet).then(|| self.sample(engine, host, now_ns, &shares)).flatten();
@@ -381,19 +384,20 @@ impl Manager {
         }
     }
 
-    /// Connections that the main thread has and may give away, without those that I/O threads still have
-    /// to give back.
+    /// Number of connections that the main thread has and may give away. Connections that I/O threads were
+    /// asked to give back count only once they have arrived.
     fn of_main(&self, engine: &Engine) -> usize {
         engine.connections().all.saturating_sub(self.pool.all_connections() + self.sockets.bound)
     }
 
-    /// Whether a connection in hand stays with the main thread.
+    /// Whether a connection that was just accepted, or given back by an I/O thread, stays with the main
+    /// thread.
     pub fn keeps_another(&self, engine: &Engine) -> bool {
-        // `of_main` includes the connection in hand.
+        // `of_main` includes the connection in question.
         self.pool.active() == 0 || self.of_main(engine) <= self.kept()
     }
 
-    /// Begins moves of connections until the main thread has as many as it keeps.
+    /// Starts moving connections so that the main thread ends up with the number that it is to keep (`kept`).
     fn keep_share(&mut self, engine: &Engine, slots: usize) {
         let (has, keeps) = (self.of_main(engine), self.kept());
         self.moves.to_hand_over = has.saturating_sub(keeps);
@@ -503,8 +507,8 @@ fn settings_of(engine: &Engine, spin_ns: u64) -> Arc<Settings> {
     })
 }
 
-/// Number of processors that this process may use: its affinity, and the quota of its control
-/// group, rounded up.
+/// Number of processors that this process may use: the smaller of the size of its affinity mask and the quota
+/// of its control group, which is rounded down, but is at least 1.
 fn processors() -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     allowed.max(1)

@@ -1,5 +1,5 @@
-//! The messages between the main thread and the I/O threads. A message to an I/O thread takes two words,
-//! one from it at most four; larger contents are boxed, and the boxes are reused.
+//! The messages between the main thread and the I/O threads. A message to an I/O thread takes two words, a
+//! message from an I/O thread at most four; larger contents are boxed. The boxes of batches are reused.
 
 use super::IoThreadId;
 use crate::connection::input::QueryBufUsage;
@@ -30,7 +30,7 @@ pub enum ToIoThread {
     Resume(SessionKey, AuthState),
     /// Closes the connection at once.
     Close(SessionKey),
-    /// Frees unneeded input memory of a client that has sent nothing for so many seconds.
+    /// Frees unneeded input memory of a client that has sent nothing for this many seconds.
     Trim(SessionKey, u32),
     /// Makes the kernel fill the packets to a replica, at the price of a delay.
     FillPackets(SessionKey),
@@ -211,8 +211,8 @@ pub struct Settings {
     /// The limits in force. They include whether a password is required, so an I/O thread knows of a
     /// change before the next batch of any of its connections comes back.
     pub limits: Arc<Limits>,
-    /// From so many requests in a batch on, waits let input gather; a number that no batch reaches
-    /// forbids such waits.
+    /// If batches have at least this many requests on average, the thread waits a little for more input
+    /// before its next iteration. A number that no batch reaches forbids such waits.
     pub gather_depth: u64,
     /// How long a thread polls after its last work before it sleeps, ns; 0: not at all.
     pub spin_ns: u64,

@@ -62,7 +62,7 @@ struct Trial {
 struct Thresholds {
     /// Without I/O threads: the main thread is the bottleneck from this busy share on.
     main: f64,
-    /// With I/O threads: more are tried from this mean busy share of theirs on.
+    /// With I/O threads: more are tried from this mean busy share of the I/O threads on.
     io_threads: f64,
     /// A processor counts as free for another I/O thread from this much idle time on.
     free_processor: f64,
@@ -78,12 +78,12 @@ const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_pr
 /// the work that the I/O threads could do. The share is half of [`Thresholds::io_threads`], because a trial
 /// at most doubles the number of threads: so threads that were just added do not count as too many.
 const SLACK: f64 = 0.25;
-/// The last I/O thread goes if the main thread alone would be busy for less than this share.
+/// The last I/O thread goes if the main thread alone would be busy for less than this share of the time.
 const SLACK_OF_LAST: f64 = 0.5;
-/// Samples under pressure, in a row, before an I/O thread is added: so many that the samples compared
-/// with the trial were taken under the same load.
+/// Number of consecutive samples under pressure before an I/O thread is added: so many that the samples
+/// compared with the trial were taken under the same load.
 const PRESSED_SAMPLES: u32 = TRIAL_SAMPLES as u32 + 1;
-/// Samples with slack, in a row, before an I/O thread is taken away.
+/// Number of consecutive samples with slack before an I/O thread is taken away.
 const SLACK_SAMPLES: u32 = 10;
 /// Samples before and after an addition that are compared.
 const TRIAL_SAMPLES: usize = 5;
@@ -102,7 +102,7 @@ const LOAD_ENDED_PERCENT: u64 = 50;
 const LOAD_GREW_PERCENT: u64 = 115;
 /// Samples of holding off after the first failed trial: three seconds.
 const FIRST_PENALTY: u32 = 30;
-/// Samples of holding off after any failed trial, at most: five minutes.
+/// The most samples of holding off after a failed trial: five minutes.
 const LAST_PENALTY: u32 = 3000;
 
 impl Policy {
@@ -211,9 +211,9 @@ impl Policy {
         self.pressed = if is_pressed { self.pressed + 1 } else { 0 };
     }
 
-    /// Doubles the number of I/O threads if as many processors are idle, so that a large machine is
-    /// reached in a few steps (T-4). Begins with two, because one I/O thread does hardly more than the
-    /// main thread did alone.
+    /// Doubles the number of I/O threads if as many processors are idle, so that all of a large machine is
+    /// used after a few steps (T-4). Begins with two, because one I/O thread does hardly more than the main
+    /// thread did alone.
     fn grow(&mut self, idle_processors: f64) {
         let before = self.recent_commands();
         let from = self.active;
@@ -267,7 +267,7 @@ impl Policy {
     }
 }
 
-/// Whether `part` is at least so many percent of `whole`.
+/// Whether `part` is at least `percent` percent of `whole`.
 fn is_share(part: u64, whole: u64, percent: u64) -> bool {
     part.saturating_mul(100) >= whole.saturating_mul(percent)
 }
@@ -276,7 +276,7 @@ fn is_share(part: u64, whole: u64, percent: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// A machine under load: how much it executes with so many I/O threads.
+    /// A machine under load: how much it executes with a given number of I/O threads.
     #[derive(Clone, Copy)]
     struct Machine {
         processors: f64,
@@ -304,16 +304,15 @@ mod tests {
             }
         }
 
-        /// The sample of this machine with so many active I/O threads.
+        /// The sample of this machine with `active` active I/O threads.
         fn signals(&self, active: usize) -> LoadSample {
             let (alone, with_io_threads, io_thread) =
                 (ALONE as f64, WITH_IO_THREADS as f64, IO_THREAD as f64);
             let n = active as f64;
-            // Bound by threads: as much as the slower kind does, if every thread has a processor.
+            // What the threads can do if each has a processor: as much as the slower kind of thread does.
             let by_threads = if active == 0 { alone } else { with_io_threads.min(n * io_thread) };
             let wanted = by_threads.min(self.asked as f64);
-            // Bound by processors: as much as they can do together; more threads than processors
-            // cost context switches.
+            // What the processors can do together; more threads than processors cost context switches.
             let ours = if active == 0 { 1.0 / alone } else { 1.0 / with_io_threads + 1.0 / io_thread };
             let each = ours + self.load / alone;
             let switches = if 1.0 + n + self.load > self.processors { 1.15 } else { 1.0 };
@@ -333,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Runs a machine whose readings scatter by a tenth for ten minutes. Returns the throughput as a
+    /// Runs a machine for ten minutes, with readings that scatter by a tenth. Returns the throughput as a
     /// share of the possible one, and how often the number of I/O threads changed.
     fn play(thresholds: Thresholds, machine: &Machine) -> (f64, usize) {
         let mut policy = Policy { thresholds, ..Policy::new(7) };
@@ -482,8 +481,8 @@ mod tests {
         assert!(policy.active() >= 5, "{} I/O threads", policy.active());
     }
 
-    /// Clients in a closed loop: `rate_of` gives the commands of a sample by the number of I/O threads
-    /// and of the sample. Returns how often the number of I/O threads changed.
+    /// Clients in a closed loop: `rate_of` gives the commands of a sample, from the number of active I/O
+    /// threads and the sample's number. Returns how often the number of I/O threads changed.
     fn closed_loop(policy: &mut Policy, samples: usize, rate_of: impl Fn(usize, usize) -> f64) -> usize {
         let mut changes = 0;
         for sample in 0..samples {

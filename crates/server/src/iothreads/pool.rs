@@ -107,9 +107,9 @@ struct ThreadHandle {
 /// wait at their sender, so the size only bounds the memory of the rings: 64 KiB to an I/O thread and 128
 /// KiB from it.
 const RING: usize = 4096;
-/// I/O threads, at most: `io-threads` counts the main thread, too.
+/// The most I/O threads. The directive `io-threads` counts the main thread, too.
 const WORKERS_MAX: usize = 255;
-/// Messages of one I/O thread that an iteration takes, at most.
+/// The most messages of one I/O thread that an iteration takes.
 const COLLECT_MAX: usize = 256;
 
 impl Pool {
@@ -344,8 +344,8 @@ impl Pool {
         let Some(thread) = self.threads.get_mut(id.0).and_then(Option::as_mut) else { return };
         if matches!(message, ToIoThread::Adopt(_)) {
             thread.connections += 1;
-            // Assumes that the connection is as busy as the thread's others, or as the mean: many new
-            // connections are then spread.
+            // Assumes that the connection is as busy as the thread's others, or as the mean if that is more,
+            // so that many new connections are spread over the threads.
             thread.busy += (thread.busy / thread.connections as f64).max(mean);
         }
         thread.unflushed = true;

@@ -28,7 +28,7 @@ pub struct SpinSample {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin {
     is_on: bool,
-    /// Whether a test has threads spin on any machine and under any load.
+    /// Whether a test makes threads spin on any machine and under any load.
     is_forced: bool,
 }
 

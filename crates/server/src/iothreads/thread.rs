@@ -1,10 +1,10 @@
 //! An I/O thread: an event loop, the connections that it owns, and the two rings to the main thread.
 //!
 //! In an iteration, an I/O thread takes the main thread's messages, receives, parses and prepares requests,
-//! flushes all gathered messages at once, and wakes the main thread if that sleeps. While batches are at the
-//! main thread, the I/O thread waits for some microseconds at a time instead of sleeping until it is woken:
-//! replies come soon, and a wake-up costs the main thread more than all the rest of a request. Where
-//! processors are free (`spin.rs`), the thread first polls for some microseconds.
+//! flushes all gathered messages at once, and wakes the main thread if the main thread sleeps. While batches
+//! are at the main thread, the I/O thread waits for some microseconds at a time instead of sleeping until it
+//! is woken: replies come soon, and a wake-up costs the main thread more than all the rest of a request.
+//! Where processors are free (`spin.rs`), the thread first polls for some microseconds.
 
 mod multicast;
 
@@ -124,8 +124,8 @@ pub struct IoThread {
     copies: Copies,
 }
 
-/// Requests in a batch, at most: enough for the deepest usual pipeline, and few enough that
-/// replies start soon.
+/// The most requests in a batch: enough for the deepest usual pipeline, and few enough that replies start
+/// soon.
 const BATCH_REQUESTS: usize = 128;
 /// Length of a bounded wait for batches at the main thread.
 const WAIT: Duration = Duration::from_micros(40);
@@ -139,7 +139,7 @@ const EMPTY_WAITS_MAX: u32 = 16;
 const UNREPORTED_BYTES_MAX: usize = 16 * 1024;
 /// Unreported traffic is reported after this time at the latest.
 const REPORT_EVERY_NS: u64 = 100_000_000;
-/// Length of a wait while the main thread leaves a full ring full.
+/// Length of a wait while the ring to the main thread stays full.
 const FULL_RING_WAIT: Duration = Duration::from_millis(1);
 /// Weight of the running mean of requests in a batch, against the newest value.
 const DEPTH_WEIGHT: u64 = 31;
@@ -349,7 +349,8 @@ impl IoThread {
             rest.extend_from_slice(behind);
         }
         std::mem::swap(&mut batch.input, &mut input.query_buf);
-        // The bytes copied to `rest` must not stay here: a deferred batch is put before `rest` again.
+        // The bytes copied to `rest` must not stay in the batch, because the bytes of a deferred batch are
+        // put before `rest` again.
         batch.input.truncate(progress.consumed);
         let mut spent = std::mem::replace(&mut input.query_buf, rest);
         self.spare.keep_query_buf(&mut spent);
@@ -453,7 +454,8 @@ impl IoThread {
         }
     }
 
-    /// Keeps a spent batch with a spent reply buffer, which goes back to the main thread with the next batch.
+    /// Keeps a spent batch for reuse. A spent reply buffer in it goes back to the main thread with the next
+    /// batch.
     fn spend(&mut self, mut batch: Box<Batch>) {
         if self.spare_batches.len() < SPARE_BATCHES_MAX {
             batch.trim();

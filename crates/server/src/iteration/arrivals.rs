@@ -155,7 +155,7 @@ fn connections(server: &Server) -> TakenConnections {
     server.arrivals.taken(server.engine.connections(), of_bus)
 }
 
-/// Returns the connection unless the server refuses it; a refused client is sent the reason.
+/// Returns the connection unless the server refuses it; a refused client gets the reason.
 fn unless_refused(server: &mut Server, accepted: &Accepted, stream: Stream) -> Option<Stream> {
     let unguarded = server.engine.default_user_has_no_password();
     let refusal = listen::refusal(accepted, connections(server), server.engine.config(), unguarded);
@@ -169,7 +169,7 @@ fn unless_refused(server: &mut Server, accepted: &Accepted, stream: Stream) -> O
 fn admit(server: &mut Server, newcomer: Newcomer, stream: Stream, plain: &[u8], names: Option<&[Vec<u8>]>) {
     let Newcomer { accepted, unix } = newcomer;
     let fd = stream.number();
-    // The text is shared with the client before, because both nearly always use the same address of the
+    // The text is shared with the previous client, because both nearly always use the same address of the
     // server.
     if *server.sockets.laddr != *accepted.laddr {
         server.sockets.laddr = accepted.laddr.into();

@@ -18,7 +18,7 @@ use sluice_engine::Flow;
 use sluice_session::Closing;
 use sluice_value::Value;
 
-/// Batches whose keys are prefetched together, at most: enough to hide the cache misses.
+/// The most batches whose keys are prefetched together: enough to hide the cache misses.
 const PREFETCH_BATCHES: usize = 32;
 /// A group of batches is complete once it has this many keys: few enough that their cache lines stay in the
 /// cache.

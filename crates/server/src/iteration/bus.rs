@@ -19,9 +19,9 @@ use sluice_evloop::{AnyLoop, Event, Interest, Received, SendBuf, Sending, Sent};
 use sluice_storage::plain_error;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of messages that one write of a link carries, at most.
+/// The most bytes of messages that one write of a link carries.
 const WRITE_BYTES: usize = 64 * 1024;
-/// Bytes of TLS protocol answers that wait for a write, at most: a correct peer causes far fewer.
+/// The most bytes of TLS protocol answers that wait for a write: a correct peer causes far fewer.
 const ANSWERS_MAX: usize = 64 * 1024;
 
 impl Server {

@@ -1,5 +1,5 @@
-//! Moves of hash slots from this node: threads make the connections to the targets, which become clients'
-//! connections here.
+//! Moves of hash slots from this node: threads make the connections to the targets, and here these
+//! connections become connections of clients.
 
 use super::Server;
 use crate::connection::transport::Transport;

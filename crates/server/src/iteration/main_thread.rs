@@ -16,7 +16,8 @@ use sluice_evloop::{AnyLoop, SendBuf, Shared};
 use sluice_resp::{AuthState, Outbox, ParseLimits, Parser, Requests, State};
 use sluice_session::Closing;
 
-/// A reply that shares so many values (a mebibyte of pages) is dropped on the background thread.
+/// A reply that is the last owner of at least this many shared values (a mebibyte of pages) is dropped on the
+/// background thread.
 const SHARED_FREED_ELSEWHERE: usize = 16;
 
 impl Server {
@@ -167,7 +168,7 @@ impl Server {
         self.sockets.to_close.push(key);
     }
 
-    /// Ends a client whose input that cannot be executed yet exceeds `client-query-buffer-limit`.
+    /// Ends a client with more input that waits to be executed than `client-query-buffer-limit` allows.
     #[cold]
     pub(super) fn end_overlong(&mut self, key: SessionKey) {
         self.engine.count_query_buffer_disconnection(key, &mut self.host);
@@ -182,8 +183,8 @@ impl ServesInTurns for Server {
     }
 
     fn is_short(&self, client: SessionKey) -> bool {
-        // A replica needs no turn: it is sent one window of its stream at a time, and WAIT and failovers
-        // wait for its offset.
+        // A replica needs no turn: it gets one window of its stream at a time, and WAIT and failovers wait
+        // for its offset.
         self.engine
             .session(client)
             .is_none_or(|session| session.caller.replica.is_some() || session.output_bytes() <= SHORT_OUTPUT)

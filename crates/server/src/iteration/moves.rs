@@ -7,9 +7,9 @@ use crate::iothreads::{IoThreadId, Moving, ToIoThread};
 use crate::net::Stream;
 use sluice_subscriptions::multicast::OutputGroup;
 
-/// Connections that begin to move in one iteration, at most.
+/// The most connections that begin to move in one iteration.
 const SHARE: usize = 100;
-/// Client slots that one iteration examines for moves, at most.
+/// The most client slots that one iteration examines for moves.
 const LOOKED_AT: usize = 4096;
 
 /// The output group of the clients of an I/O thread.
@@ -84,8 +84,8 @@ impl Server {
         }
     }
 
-    /// Gives a connection in hand, whose socket is in no event loop, an owner: an I/O thread, or
-    /// the main thread.
+    /// Gives an owner, an I/O thread or the main thread, to a connection that is in hand
+    /// ([`SocketOwner::InHand`]) and whose socket is in no event loop.
     pub(super) fn assign_owner(&mut self, connection: Box<Connection>, stream: Stream) {
         let key = connection.key;
         if !connection.is_at_rest() {

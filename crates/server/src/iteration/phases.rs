@@ -7,9 +7,9 @@
 //!                                             what passes (a thread woke the loop, the time has come)
 //! ```
 //!
-//! Most iterations execute clients' plain commands and nothing else. Asking each phase whether it has
-//! work cost such an iteration an eighth of all instructions of a GET that arrives alone. So the reasons
-//! of an iteration are one word, and a phase runs if one of its reasons is in the word.
+//! Most iterations execute clients' plain commands and nothing else. To ask each phase whether it has work
+//! would cost such an iteration an eighth of all instructions of a GET that arrives alone. So the reasons of
+//! an iteration are one word, and a phase runs if one of its reasons is in the word.
 //!
 //! Invariants: (1) [`PHASES`] is the one place that orders the phases; (2) a phase that is left out has
 //! nothing to do: builds with debug assertions check that (`IterationPhase::has_work`); (3) standing
@@ -165,12 +165,12 @@ impl Server {
     }
 
     /// The deadline of the wait in the event loop; an I/O thread with a message ends the wait (T-6).
-    /// Unlike I/O threads, the main thread makes no bounded waits to let batches gather: measured, such
-    /// waits made each request cost a quarter more.
+    /// Unlike I/O threads, the main thread makes no bounded waits to let batches gather: in measurements,
+    /// such waits made each request cost a quarter more.
     #[inline]
     fn wait_deadline(&mut self) -> Deadline {
         plan(self);
-        // The wait must not block while requests are left that the engine has made after the phase `act`.
+        // The wait must not block while requests that the engine made after the phase `act` are left.
         let more_to_do = self.engine.has_more_to_do()
             || self.engine.has_ready()
             || self.sockets.kept_back != 0

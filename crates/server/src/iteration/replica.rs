@@ -40,7 +40,8 @@ impl Server {
     /// Drives the link to the primary: takes the reports of its threads, carries out its orders,
     /// and handles deadlines.
     pub(super) fn follow_primary(&mut self) {
-        // A role that waited for the end of a load takes effect here, with or without a link.
+        // A change of this server's role that waited for the end of a load takes effect here, with or without
+        // a link.
         self.carry_out();
         if self.primary_link.replay.is_some() {
             self.replay_stream();

@@ -1,11 +1,11 @@
 //! The share of the main thread's time that a save gets.
 //!
-//! While clients work, a save gets between a 24th and a quarter of the time: enough to keep the threads
-//! that format and write the file busy for half of the time. If the clients leave a processor free and
-//! capturing takes less than a quarter of the time, such a save takes about twice as long as a save
-//! without clients. If the clients use all processors, or the disk is slow, more of the main thread's
-//! time would not help, and the clients keep it. Without clients, slices follow each other immediately.
-//! Times are monotonic nanoseconds.
+//! While clients work, a save gets between a 24th and a quarter of the time: within these bounds, as much as
+//! keeps the threads that format and write the file busy for half of the time. If the clients leave a
+//! processor free and capturing takes less than a quarter of the time, such a save takes about twice as long
+//! as a save without clients. If the clients use all processors, or the disk is slow, more of the main
+//! thread's time would not help, and the clients keep it. Without clients, slices follow each other
+//! immediately. Times are monotonic nanoseconds.
 //!
 //! ```text
 //!  look (each iteration): is all written that was captured? ──► share of a window in which it was
@@ -40,7 +40,7 @@ pub struct SavePace {
     commands: u64,
     /// When `budget` last found that commands had been executed since the call before.
     worked_ns: u64,
-    /// The save gets one of so many parts of the time.
+    /// The save gets one part in this many of the time.
     parts: u64,
     /// The time of the present window that has passed.
     window_ns: u64,
@@ -128,8 +128,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// The share of a second that slices take, and the share for which the writing thread is busy, when a
-    /// command is executed every `command_every_ns`. Each slice takes 20 µs more than its budget, and
-    /// gives the thread `work_of_slice` times its own time of work.
+    /// command is executed every `command_every_ns`. Each slice takes 20 µs more than its budget, and gives
+    /// the writing thread work for `work_of_slice` times the slice's own time.
     fn shares(command_every_ns: u64, work_of_slice: f64) -> (f64, f64) {
         let (mut pace, mut spent, mut busy, mut now, mut busy_until) = (SavePace::default(), 0, 0.0, MS, 0.0);
         while now < 1000 * MS {

@@ -15,7 +15,8 @@ pub struct Timing {
     next_sample_ns: u64,
     /// How many requests a receive brings, on average.
     depth: Depth,
-    /// From this depth on, waits gather events (`event-loop-batch-wait-depth`).
+    /// When a receive brings at least this many requests on average, the event loop may wait a little longer
+    /// for more events (`event-loop-batch-wait-depth`).
     pub gather_depth: u64,
     /// Commands executed as of the last call of `learn_depth`.
     commands: u64,
@@ -23,8 +24,9 @@ pub struct Timing {
     reads: u64,
 }
 
-/// Time between two readings of the process's numbers: reading the allocator's costs as much as a hundred
-/// commands, and the engine's cron runs more often while entries are compacted.
+/// The least time between two samples of the process's statistics. Reading the allocator's statistics costs
+/// as much as a hundred commands, and the cron, which takes the samples, runs more often while entries are
+/// compacted.
 const SAMPLE_NS: u64 = 10_000_000;
 /// Weight of the running mean of requests in a receive, against the newest value.
 const DEPTH_WEIGHT: u64 = 7;
@@ -43,9 +45,9 @@ impl Timing {
         is_busy.then_some(spent_ns)
     }
 
-    /// Learns how many requests a receive brings; returns whether that is enough for waits to gather
-    /// events. The cost of a wait is small when spread over a pipeline's replies; a single reply would be
-    /// delayed by all of it.
+    /// Updates the mean number of requests in a receive; returns whether it is high enough that the event
+    /// loop should wait longer to collect more events. The cost of a wait is small when spread over a
+    /// pipeline's replies; a single reply would be delayed by all of it.
     pub fn learn_depth(&mut self, commands: u64, reads: u64) -> bool {
         let (new, receives) = (commands.saturating_sub(self.commands), reads.saturating_sub(self.reads));
         (self.commands, self.reads) = (commands, reads);
@@ -58,7 +60,7 @@ impl Timing {
         self.began_ns >= self.next_cron_ns
     }
 
-    /// Plans the next cron so many milliseconds after this iteration's begin.
+    /// Schedules the next cron `wait_ms` (at least 1) after the begin of this iteration, `began_ns`.
     pub fn plan_cron(&mut self, wait_ms: u64) {
         self.next_cron_ns = self.began_ns + wait_ms.max(1) * 1_000_000;
     }

@@ -18,7 +18,8 @@ pub(super) trait ServesInTurns {
 /// iterations. Afterwards `ready` holds the clients that still wait, in order.
 ///
 /// A short output never waits for long ones. Long outputs are sent in the order of their arrival, at least
-/// one in each iteration. Cost: O(1) for each client; a look at its session only while some client waits.
+/// one in each iteration. Cost: O(1) for each client; a look at its session is needed only while some client
+/// waits.
 pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<SessionKey>, kept: usize) {
     let mut waiting = kept;
     for at in kept..ready.len() {
@@ -32,7 +33,8 @@ pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<Se
     }
     ready.truncate(waiting);
     let mut sent = 0;
-    // At least one of the clients that have waited is sent to, however much the short outputs were.
+    // At least one of the clients that have waited gets its output, however long the short outputs are in
+    // total.
     while sent < waiting && ((sent == 0 && kept > 0) || !sender.is_spent()) {
         sender.send(ready[sent]);
         sent += 1;

@@ -163,8 +163,8 @@ impl MovesWorld {
         }
     }
 
-    /// Excuses all writes to slots that a node, or its file, claims or has keys of, because its data
-    /// may be gone.
+    /// Notes in the ledger that a flush may have removed all writes to slots that the node owns, by its own
+    /// view or its file, or has keys of.
     fn excuse_flush(&mut self, id: NodeId) {
         let own = self.hosts[id].own_line();
         let node = self.hosts[id].node.as_ref();

@@ -22,7 +22,7 @@ pub(super) enum OrderKind {
     Other,
 }
 
-/// The commands without a reply, and the unfinished jobs.
+/// The commands without a reply, and the unfinished jobs (moves of slots).
 #[derive(Debug, Default)]
 pub(super) struct Operators {
     pub(super) asked: Vec<Asked>,

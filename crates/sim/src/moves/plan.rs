@@ -1,4 +1,4 @@
-//! The decisions that a seed makes before a run with moves.
+//! The decisions that a seed makes before a run with moves of slots.
 
 use crate::net::NodeId;
 use crate::node::{NodePlan, port_of};
@@ -9,7 +9,7 @@ use sluice_cluster::SLOT_COUNT;
 /// The kinds of faults in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MovesSeason {
-    /// Delays, cancels and lost connections of jobs only.
+    /// Delays, cancels, rewrites of logs, and lost connections of moves.
     Calm,
     /// All faults, crashes and cuts included.
     Storm,
@@ -59,7 +59,7 @@ impl MovesPlan {
     pub fn new(seed: u64, rng: &mut Rng) -> MovesPlan {
         let season = if seed.is_multiple_of(4) { MovesSeason::Calm } else { MovesSeason::Storm };
         let primaries = 2 + rng.below(3) as usize;
-        // One run of four has no replicas, so an answered write counts at once.
+        // One run of four has no replicas. There an answered write counts as confirmed without WAIT.
         let replicas = if rng.below(4) == 0 { 0 } else { primaries };
         let follows: Vec<Option<NodeId>> =
             (0..primaries + replicas).map(|node| node.checked_sub(primaries)).collect();

@@ -7,7 +7,7 @@ use sluice_engine::Engine;
 use sluice_keyspace::{Str, ValueRef};
 use std::collections::BTreeMap;
 
-/// A node by its line.
+/// A node as its line in CLUSTER NODES or `nodes.conf` describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLine {
     pub id: String,
@@ -25,7 +25,7 @@ impl NodeLine {
         self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
-    /// A slot that both nodes own, if both are primaries.
+    /// A slot that both nodes own, by their lines.
     pub fn shared_with(&self, other: &NodeLine) -> Option<u16> {
         let mut firsts = self.slots.iter().chain(&other.slots).map(|(first, _)| *first);
         firsts.find(|slot| self.has(*slot) && other.has(*slot))
@@ -73,7 +73,7 @@ pub fn slot_of(key: &KeyName) -> u16 {
     key_slot(&key.1)
 }
 
-/// The ids of the writes in each key, in their order.
+/// The ids of the writes in each key, in the order of the writes; those in a set are sorted.
 pub fn content_of(engine: &Engine) -> BTreeMap<KeyName, Vec<u64>> {
     let mut content = BTreeMap::new();
     for (number, db) in engine.keyspace().iter() {
@@ -84,7 +84,7 @@ pub fn content_of(engine: &Engine) -> BTreeMap<KeyName, Vec<u64>> {
     content
 }
 
-/// The ids of the writes in one key, in their order.
+/// The ids of the writes in one key, in the order of [`content_of`].
 pub fn ids_in(engine: &Engine, (number, name): &KeyName) -> Vec<u64> {
     let keyspace = engine.keyspace();
     let db = keyspace.db(*number);

@@ -32,7 +32,7 @@ pub(super) enum Doing {
 /// A write that is not answered yet.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
-    /// Number of lines before the reply.
+    /// Number of lines that the node sends before the reply to this write.
     pub(super) ahead: usize,
     pub(super) key: KeyName,
     pub(super) ids: Vec<u64>,
@@ -42,7 +42,8 @@ pub(super) struct Write {
 /// When a write is executed, as far as its client's node shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Executed {
-    /// The node has executed the write as soon as it was sent; the value is the excuse at that moment.
+    /// The node has executed the write as soon as it was sent. The value is the reason, if any, for which the
+    /// write could be lost at that moment.
     AtOnce(Option<Excuse>),
     /// The node executes the write at an unknown time before the reply.
     Later,

@@ -56,7 +56,7 @@ impl SimNode {
         true
     }
 
-    /// Carries out the outputs of the machine until there are no more.
+    /// Carries out the engine's orders for the bus until there are no more.
     pub(super) fn drive_bus(&mut self, net: &mut Net) {
         while let Some(order) = self.engine.next_bus_order() {
             let now_ns = self.process.base.now.mono_ns;

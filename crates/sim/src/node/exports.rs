@@ -39,8 +39,8 @@ impl SimNode {
         }
     }
 
-    /// Whether each look advances the clock in this iteration, in which keys are walked or deleted
-    /// for a move.
+    /// Whether each look at the clock advances it in this iteration. Only iterations that walk or delete keys
+    /// for a move can be drawn for this.
     pub(super) fn leaps(&mut self) -> bool {
         let Some(machine) = self.engine.node() else { return false };
         let cleans = machine.migrations().any(|row| row.state == "cleaning-up");

@@ -12,7 +12,7 @@ use sluice_replication::Input;
 use sluice_replication::{LinkState, Primary};
 use sluice_snapshot::SnapshotSource;
 
-/// A node and the network that its connections are of.
+/// A node, and the network to which its connections belong.
 struct Wired<'a> {
     node: &'a mut SimNode,
     net: &'a mut Net,

@@ -24,8 +24,8 @@ impl World {
         due.into_iter().for_each(|id| self.heal_disk(id));
         self.mend_logs();
         let DiskFaults { rng, one_in, heals_ns } = &mut self.disks;
-        // A node whose append-only file has no base yet is preferred now and then, so that runs have first
-        // bases that cannot be put in force.
+        // A node whose append-only file has no base yet is preferred now and then, so that in some runs a
+        // first base cannot be put in force.
         let without_base = self
             .hosts
             .iter()

@@ -2,7 +2,7 @@
 //!
 //! The simulation checks that (1) without FORCE the new primary has every write of the old one, and
 //! every promised write; (2) after a failover that did not happen, the primary soon executes the waiting
-//! write; (3) both continue one history, as at the end of every run.
+//! write; (3) both nodes continue one history, as at the end of every run.
 //!
 //! A client that aborts a failover after its target was asked leaves two primaries, as in the reference:
 //! no role was handed over, and the old primary has the promised writes. The Sentinel makes the other

@@ -44,7 +44,7 @@ impl World {
         self.hear_runs()?;
         let Runs { rng, one_in, has_libraries, .. } = &mut self.runs;
         let (runs, loads) = (rng.below(*one_in) == 0, *has_libraries && rng.below(*one_in * 4) == 0);
-        // Usually the node that the Sentinel considers the primary.
+        // In three of four steps this is the node that the Sentinel considers the primary.
         let any = rng.below(self.hosts.len() as u64) as usize;
         let at = if rng.below(4) == 0 { any } else { self.primary };
         if loads {

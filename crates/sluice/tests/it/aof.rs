@@ -245,8 +245,8 @@ fn what_is_no_log_is_refused() {
     );
 }
 
-/// Bytes at the end of a file that are no beginning of a command are refused and kept: as in the
-/// reference, and even where the reference cuts them off.
+/// Bytes at the end of a file that are no beginning of a command are refused and kept, even where the
+/// reference cuts them off.
 #[test]
 fn what_was_not_cut_off_is_left_alone() {
     let whole = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n";
@@ -311,7 +311,7 @@ fn a_file_whose_records_were_dropped_stays_under_a_second_name() {
         })
     };
     std::fs::write(dir.join("dump.rdb"), FOREIGN).unwrap();
-    // Only one name is made, however often the file is loaded.
+    // Only one second name is made, however often the file is loaded.
     end_nosave(start());
     let server = start();
     assert!(server.log.wait("with the dropped records, is kept as dump.rdb.as-loaded-1, which").is_some());
@@ -768,7 +768,7 @@ fn a_rewrite_without_the_file_leaves_that_of_another_server_alone() {
     first.client().check("SET b 1", "+OK\r\n");
     end(first);
     server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
-    // The file is not claimed any more, and a rewrite claims it only while it runs.
+    // The file is not claimed any more, and a rewrite claims the file only while the rewrite runs.
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     rewritten(&mut client);
     until("the thread to end", || (threads(&second, "aof") == 0).then_some(()));
@@ -820,7 +820,7 @@ fn a_disk_without_room_for_a_rewrite_is_told_before_it_is_full() {
     }
     let dir = Dir::new();
     let arguments = ["--auto-aof-rewrite-min-size", "1kb", "--auto-aof-rewrite-percentage", "1000000"];
-    // A disk that is reported as full, although no write fails.
+    // The disk is reported as full, although no write fails.
     let server = server_with_fault(&dir, &arguments, Some("no-space:1000000:1:0"));
     let mut client = server.client();
     client.check(&format!("SET k {}", "v".repeat(2000)), "+OK\r\n");
@@ -1087,7 +1087,7 @@ fn a_sync_that_takes_long_keeps_nothing_in_the_memory_of_the_process() {
     server_in(&dir, &[]).client().check("DBSIZE", ":2\r\n");
 }
 
-/// Begins a rewrite after a write that is not on disk, and waits until the increment begins.
+/// Begins a rewrite after a write that is not on disk yet.
 fn begin_rewrite_behind_a_write(client: &mut Client) {
     client.check("SET first 1", "+OK\r\n");
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
@@ -1132,7 +1132,7 @@ fn an_rdb_file_beside_which_an_append_only_file_begins_outlives_the_saves_of_tha
     assert!(server.log.wait("dump.rdb.not-loaded-1 is a second name of the file").is_some());
     server.client().check("DBSIZE", ":0\r\n").check("SAVE", "+OK\r\n");
     end(server);
-    // The append-only file exists from now on: the content of the RDB file is older.
+    // The append-only file exists from now on, so the RDB file, whose content is older, gets no further name.
     end(start(&["--appendonly", "yes"]));
     assert!(!std::path::Path::new(&dir.join("dump.rdb.not-loaded-2")).exists());
     let server = start(&["--dbfilename", "dump.rdb.not-loaded-1"]);
@@ -1325,8 +1325,8 @@ fn shutdown_and_waitaof_before_the_first_base() {
     assert!(server.log.all().contains("Writing initial AOF. Exit anyway."));
 }
 
-/// Crashes the machine at each step while the file is turned off and on. `None` if the run ends
-/// before that step.
+/// Crashes the machine at this step, while the file is turned off and on. `None` if the run ends before that
+/// step.
 fn crash_while_switching(step: u64, seed: u64) -> Option<()> {
     let dir = Dir::new();
     let first = server_in(&dir, &["--appendfsync", "always"]);
@@ -1466,7 +1466,8 @@ fn kill_in_a_loop(policy: &str) -> u32 {
         let writers: Vec<_> = (0..WRITERS)
             .map(|list| std::thread::spawn(move || append_until_the_end(port, list, from[list as usize])))
             .collect();
-        // Longer than a second, so that some writes are older, and different in every round.
+        // The load lasts longer than a second, so that some writes are older than that, and differs from
+        // round to round.
         let load = Duration::from_millis(3000 + u64::from(rounds) * 37 % 400);
         let since = Instant::now();
         let mut client = server.client();

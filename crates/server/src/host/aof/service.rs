@@ -1,4 +1,4 @@
-//! The engine's requests about the append-only file. Their meaning is in `aof/open.rs`.
+//! The engine's requests about the append-only file. `aof/open.rs` carries most of them out.
 
 use crate::aof::{Aof, AofCommand, AofNews};
 use crate::host::Host;

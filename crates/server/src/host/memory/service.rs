@@ -13,7 +13,7 @@ use sluice_storage::plain_error;
 /// How long a reading of the allocator's numbers is valid for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;
 /// How long a reading is valid for a sample of the metrics endpoint. The cron reads ten times a second by
-/// default. When each sample read the allocator, that took two thirds of the sample's time, because
+/// default. If each sample read the allocator, that would take two thirds of the sample's time, because
 /// jemalloc walks all its arenas and their lists of free pages.
 const MEMORY_RECENT_NS: u64 = 300_000_000;
 /// How long a reading is valid for INFO while no other command runs: as long as the reference's reading

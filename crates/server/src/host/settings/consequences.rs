@@ -66,8 +66,8 @@ impl Host {
         })
     }
 
-    /// Logs the rules of `announce-endpoint-for`, because a rule that names a wrong node or network
-    /// is valid, too.
+    /// Logs the rules of `announce-endpoint-for`, so that an operator can check them: a rule that names a
+    /// wrong node or network is valid, too.
     pub fn log_endpoint_rules(&mut self, config: &Config) {
         let rules = config.endpoint_rules();
         if rules.is_empty() {
@@ -150,8 +150,8 @@ impl Host {
         let storage = self.storage.clone();
         if let Some((level, line)) = self.settings.tls.tick(config, &storage, waker, now_s) {
             self.note(level, &line);
-            // The endpoint is given the changed context, because new connections to it must use the context
-            // in force.
+            // The metrics endpoint gets the changed TLS context, because new connections to the endpoint must
+            // use the context in force.
             self.settings.metrics_changed |= tls::is_wanted_by_metrics(config);
             self.settings.changed |= self.settings.metrics_changed;
         }
@@ -214,7 +214,7 @@ impl Host {
     }
 }
 
-/// Rules of `announce-endpoint-for` that are logged, at most.
+/// The most rules of `announce-endpoint-for` that are logged.
 const ENDPOINT_RULES_LOGGED: usize = 50;
 
 /// What the process does after a CONFIG SET of certain directives ([`CONFIG_EFFECTS`]). All other

@@ -1,8 +1,8 @@
 //! Messages for many connections of an I/O thread: a text and a list of its receivers.
 //!
 //! A large text is shared by its receivers, a small one is copied. If an iteration of the main thread
-//! brought one list only, as with one busy channel, each receiver is sent its text at once. Otherwise the
-//! texts are first gathered for each connection, so that each connection needs only one send.
+//! brought one list only, as with one busy channel, each receiver gets the text at once. Otherwise the texts
+//! are first gathered for each connection, so that each connection needs only one send.
 
 mod copies;
 

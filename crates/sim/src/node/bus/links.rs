@@ -1,4 +1,4 @@
-//! The connections of a node's bus, and its file.
+//! The connections of a node's bus, and the node's `nodes.conf`.
 
 use crate::net::{ConnId, NodeId, Side};
 use crate::node_file::NodeFile;

@@ -16,9 +16,9 @@ pub(in crate::iothreads::thread) struct Copies {
 }
 
 impl Copies {
-    /// Buffers kept, at most.
+    /// The most buffers that are kept.
     const COPIES_MAX: usize = 16;
-    /// Room of a kept buffer, at most: a copied text and some more.
+    /// The most room of a kept buffer: a copied text and some more.
     pub(super) const COPY_BYTES_MAX: usize = 2 * SHARED_BYTES_MIN;
 
     /// Bytes that the allocator has given.
