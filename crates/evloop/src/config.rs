@@ -2,7 +2,8 @@
 
 use crate::pool::WorkerPool;
 
-/// Limits and sizes of one loop. The server uses [`Config::default`].
+/// Limits and sizes of one loop. The server uses [`Config::default`], with more connections accepted in each
+/// iteration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Ready descriptors taken from the kernel in one iteration, 1..=4096. Default 256.

@@ -134,7 +134,7 @@ impl Index {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }
 
-    /// A uniformly random entry; `None` in an empty index. Tries random lanes: at most three on average
+    /// A uniformly random entry; `None` in an empty index. Tries random lanes: about five on average at worst,
     /// in an index that is not about to shrink.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.linear.as_deref()?.sample(rng)
