@@ -485,7 +485,7 @@ fields! {
         ENGINES_TOTAL_MEMORY_OVERHEAD: gauge("engines_total_memory_overhead", Bytes, "always 0");
         ENGINE: record("engine_*", "", "the Lua engine");
         SCRIPTS_SLICES: counter("scripts_slices", Count, "pauses of scripts after a slice of 2 ms, in which replicas are fed and clients accepted; commands of other clients wait").metric("sluice_scripts_slices_total");
-        SCRIPTS_MAXMEMORY_OVERRUN_BYTES: gauge("scripts_maxmemory_overrun_bytes", Bytes, "most bytes beyond `maxmemory` at the end of a script that had written").metric("sluice_scripts_maxmemory_overrun_bytes");
+        SCRIPTS_MAXMEMORY_OVERRUN_BYTES: gauge("scripts_maxmemory_overrun_bytes", Bytes, "largest number of bytes beyond `maxmemory` at the end of a script that had written").metric("sluice_scripts_maxmemory_overrun_bytes");
     }
     "Hotkeys" {
         HOTKEYS_LAST_WINDOW_SAMPLES: gauge("hotkeys_last_window_samples", Count, "accesses counted in the last window of HOTKEYS: a key with more than 1/`hotkeys-top-k` of the accesses is listed").metric("sluice_hotkeys_last_window_samples");

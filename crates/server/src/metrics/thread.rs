@@ -382,12 +382,12 @@ impl EndpointThread {
         if resource.is_for_the_page() && !request.is_from_page {
             return Some((
                 HttpStatus::Forbidden,
-                "this is for the page alone: it sends the header Sluice-Page",
+                "only the status page may request this: the header Sluice-Page is missing",
             ));
         }
         if resource == Resource::SlotMetrics && request.is_from_some_page {
             // This reply costs more than a sample, so no page may make a visitor's browser request it.
-            return Some((HttpStatus::Forbidden, "this is for machines: no page may ask for it"));
+            return Some((HttpStatus::Forbidden, "web pages may not request this: it is for scrapers, such as Prometheus"));
         }
         let is_allowed = match (&self.token, &request.token) {
             (None, _) => true,
