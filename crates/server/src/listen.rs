@@ -51,8 +51,8 @@ pub enum Speech {
     Plain,
     /// The clients' protocol over TLS.
     Tls,
-    /// The messages of cluster nodes; whether over TLS is decided by `tls-cluster` when a
-    /// connection is accepted.
+    /// The messages of cluster nodes. When a connection is accepted, `tls-cluster` decides whether it uses
+    /// TLS.
     Bus,
 }
 
@@ -88,8 +88,9 @@ impl std::fmt::Display for ListenError {
     }
 }
 
-/// The listening sockets of the process. A change of `bind` or `port` keeps the sockets that both settings
-/// name, so that no connection attempt on them is lost. A failed change leaves everything as it was.
+/// The listening sockets of clients, of the metrics endpoint or of the cluster bus. A change of the address
+/// or port keeps the sockets that both the old and the new setting name, so that no connection attempt on
+/// them is lost. A failed change leaves everything as it was.
 #[derive(Debug)]
 pub struct Listening {
     /// The TCP sockets that a configuration asks for.
@@ -629,7 +630,7 @@ fn keepalive_s(speech: Speech, config: &Config) -> i64 {
     }
 }
 
-/// The largest number of seconds that the kernel takes.
+/// The largest even number of seconds that the kernel accepts.
 const KEEPALIVE_MAX_S: i64 = 32_766;
 
 /// Connections that count for `maxclients`.
@@ -639,8 +640,8 @@ pub struct TakenConnections {
     pub clients: usize,
     /// Clients and connections from `priority-subnets`.
     pub with_priority: usize,
-    /// Bus connections that this node needs: clients that fill the table must not cut the node off
-    /// from the others.
+    /// Bus connections that this node needs. They are counted, so that clients cannot take up all places and
+    /// cut the node off from the others.
     pub of_bus: usize,
     /// How many of `maxclients` are reserved for connections with priority.
     pub reserved: usize,

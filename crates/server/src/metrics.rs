@@ -105,7 +105,7 @@ impl MetricsEndpoint {
     }
 }
 
-/// The error of a configuration whose endpoint would be reachable without a token or certificate.
+/// The error of a configuration whose endpoint other machines could reach without a token or certificate.
 pub fn refusal(config: &Config) -> Option<String> {
     if config.int(param::METRICS_PORT) == 0 || is_guarded(config) {
         return None;

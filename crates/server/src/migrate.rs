@@ -70,13 +70,13 @@ struct TargetLink {
     stream: BlockingStream,
     /// The database selected on the target; `None` if not known.
     db: Option<i64>,
-    /// Received bytes after the last line.
+    /// Received bytes after the last line that was read.
     input: Vec<u8>,
 }
 
 impl KeptLinks {
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, u16), KeptLink>> {
-        // No foreign code runs under the lock.
+        // The lock is never poisoned, because a panic ends the process.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -300,7 +300,7 @@ fn open(migration: &Migration, source: &MigrationSource, timeout: Duration) -> R
         is_timeout: false,
     })?;
     let stream = stream.block().map_err(Broken::at(MigrationStep::Connecting))?;
-    // The reference takes database -1 as selected at first.
+    // As in the reference, database -1 counts as selected at first, so any other database is selected.
     Ok(TargetLink { stream, db: Some(-1), input: Vec::new() })
 }
 

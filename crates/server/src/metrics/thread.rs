@@ -1,10 +1,10 @@
 //! The thread of the metrics endpoint: connections, their deadlines, and the replies to requests.
 //!
-//! Invariants: (1) there are at most [`CONNECTIONS_MAX`] connections; a new one replaces the connection
-//! that has been without a request for longest, so that silent strangers do not block others; (2) every
-//! connection has a deadline in every state: for the head of a request, for a sample from the main
-//! thread, for reading a reply, for the next request; (3) a connection keeps a head, a reply, and the
-//! text that its socket has not taken. `samples.rs` decides when the main thread is asked for a sample.
+//! Invariants: (1) there are at most [`CONNECTIONS_MAX`] connections; if all are taken, a new one replaces
+//! the connection that has been without a request for longest, so that silent strangers do not block others;
+//! (2) every connection has a deadline in every state: for the head of a request, for a sample from the main
+//! thread, for reading a reply, for the next request; (3) a connection keeps a head, a reply, and the text
+//! that its socket has not taken. `samples.rs` decides when the main thread is asked for a sample.
 
 use super::facts;
 use super::http::{

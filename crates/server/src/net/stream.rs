@@ -196,8 +196,8 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Attaches the socket to an event loop, whose events carry this endpoint. Returns the codec, through
-    /// which all bytes pass.
+    /// Attaches the socket to an event loop, whose events carry this endpoint. Returns the codec, if there is
+    /// one; the caller must pass all bytes through it.
     pub fn attach(self, event_loop: &mut AnyLoop, endpoint: Endpoint) -> (Source, Option<Box<dyn Codec>>) {
         (event_loop.attach(self.socket, endpoint.token()), self.codec)
     }
@@ -409,9 +409,9 @@ impl StreamRemote {
         match &self.codec {
             None => keep_alive(self.socket.as_fd(), None),
             Some(codec) => {
-                // If the thread holds the lock, it writes, which keeps the connection alive, too, or
-                // decodes for a moment, and a later call succeeds. Without a codec the thread has
-                // released the connection.
+                // If the owning thread holds the lock, it is either writing, which keeps the connection
+                // alive, too, or decoding for a moment, and a later call succeeds. If the codec is gone, the
+                // thread has released the connection.
                 if let Ok(mut codec) = codec.try_lock()
                     && let Some(codec) = codec.as_deref_mut()
                 {

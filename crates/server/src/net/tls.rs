@@ -416,7 +416,7 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
         if !path.is_file() {
             continue;
         }
-        // An unreadable file is skipped: it belongs to something else, and is no certificate.
+        // An unreadable file is skipped, as are files without certificates.
         let Ok(file) = named(storage, &path, "CA certificate(s)") else { continue };
         if sluice_tls::is_certificates(&file.bytes) && !found.iter().any(|known| known.bytes == file.bytes) {
             found.push(file);
