@@ -217,7 +217,8 @@ impl Caller {
         self.user = identity.user;
     }
 
-    /// User of the client, as defined now: `users.rs` renews it when users change.
+    /// User of the client, as defined now: `users.rs` of the crate `engine` replaces the user when users
+    /// change.
     #[inline]
     pub fn user(&self) -> &Arc<User> {
         &self.user
@@ -488,7 +489,7 @@ pub struct Announced {
     pub rdb_only: bool,
     /// The client wants a snapshot without keys.
     pub without_keys: bool,
-    /// Id of the node of this server's cluster that the replica is; `None` if it announced none.
+    /// Id of the replica as a node of this server's cluster; `None` if it announced none.
     pub node_id: Option<Box<str>>,
 }
 
@@ -568,9 +569,9 @@ pub struct Session {
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
-    /// Messages were pushed to the output since [`Session::durable_at`] was last raised for pushed
-    /// messages: what was written before them must be durable before they are sent. Set only if replies
-    /// wait for durability.
+    /// Messages were pushed to the output since [`Session::durable_at`] was last raised for pushed messages.
+    /// Before they are sent, the append-only file must be durable up to the time at which they were pushed.
+    /// Set only if replies wait for durability.
     pub was_pushed: bool,
     /// Most bytes of output that were handed over at once since the cron last looked, for display;
     /// [`u32::MAX`] for more.
@@ -691,8 +692,8 @@ impl Session {
         self.outbox.capacity_bytes() + self.front.as_ref().map_or(0, |front| front.capacity_bytes())
     }
 
-    /// Output that the server may take now. While a thread still produces a reply, this is nothing that
-    /// follows the reply.
+    /// Output that the server may take now. While a thread still produces a reply, this excludes all output
+    /// that follows the reply.
     #[inline]
     pub fn unsent_mut(&mut self) -> &mut Outbox {
         match self.front.as_deref_mut() {
