@@ -104,7 +104,7 @@ impl LoadProgress {
 
     /// The news for the main thread, locked for a change.
     pub fn news(&self) -> MutexGuard<'_, LoadNews> {
-        // A panic ends the process.
+        // The lock is never poisoned, because a panic ends the process.
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
