@@ -39,7 +39,7 @@ pub trait Storage: Send + Sync {
     /// locked as long as it is open, where the file system has locks, for [`Storage::is_written`].
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Whether a process holds open a file that it created, in whatever container the process runs.
+    /// Whether a process that created this file still has it open, even a process in another container.
     fn is_written(&self, path: &Path) -> bool;
 
     /// Opens a file for reading.
@@ -131,7 +131,7 @@ pub struct FileAccess {
 }
 
 impl FileAccess {
-    /// The permissions for a file with this owner and group that let no user do more than `self` does.
+    /// The permissions under which no user may do more with a file of this owner and group than under `self`.
     pub(crate) fn mode_for(self, uid: u32, gid: u32) -> u32 {
         if (uid, gid) == (self.uid, self.gid) {
             return self.mode;

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Invariants: (1) blocks are written whole and in order: if a failed write leaves a part of a block, the
-//! part is cut off again, so that the file ends with a unit; (2) a sync that failed is never tried again:
-//! the kernel counts the pages as clean, and the next sync would succeed with nothing written; (3) `synced`
-//! is a position up to which everything is on disk.
+//! part is cut off again, so that the file ends with a whole command or transaction (a unit), or the next
+//! write continues after the part; (2) a sync that failed is never tried again: the kernel counts the pages
+//! as clean, and the next sync would succeed with nothing written; (3) `synced` is a position up to which
+//! everything is on disk.
 
 use crate::StorageFile;
 use sluice_base::heap;
@@ -111,7 +112,7 @@ impl Appender {
         self.synced < self.written && self.health != FileHealth::Lost
     }
 
-    /// Bytes of memory that the allocator has given for waiting blocks and kept buffers.
+    /// Bytes of memory that the allocator has given out for waiting blocks and kept buffers.
     pub fn footprint(&self) -> usize {
         let blocks = self.waiting.iter().map(|block| heap::vec(&block.bytes)).sum::<usize>();
         let spent = self.spent.iter().map(heap::vec).sum::<usize>();

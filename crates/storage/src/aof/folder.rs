@@ -218,8 +218,8 @@ impl Folder {
         if increment == Named::WithBase {
             self.manifest.add_incr(&self.name);
         }
-        // A start that finds this manifest and a base that the manifest in force does not name knows that
-        // the rewrite was not completed (5).
+        // If a start finds this temporary manifest, and a base that the manifest in force does not name, the
+        // rewrite was not completed (5).
         let manifest = match self.begin_manifest() {
             Ok(manifest) => manifest,
             Err(failed) => {
@@ -294,8 +294,8 @@ impl Folder {
         }
     }
 
-    /// Frees a name that the manifest on disk does not name. A file with data gets another name, because
-    /// its manifest may be lost, or the manifest may be older than the file. Errors: a line for the log.
+    /// Frees a file name that is not in the manifest on disk. A file with data gets another name, because its
+    /// manifest may be lost, or the manifest may be older than the file. Errors: a line for the log.
     fn clear_name(&mut self, name: &[u8]) -> Result<(), String> {
         let path = self.path_of(name);
         match self.storage.open(&path).and_then(|file| file.size()) {
@@ -416,8 +416,8 @@ impl Folder {
     }
 
     /// Superfluous files that can be removed; the manifest on disk names them until
-    /// [`Folder::remove_history`]. A manifest, or a file that a foreign manifest names a second time as
-    /// data, is not among them.
+    /// [`Folder::remove_history`]. The manifest itself is left out, and so is a file that the manifest,
+    /// written by another server, names a second time as data.
     pub fn history(&self) -> Vec<PathBuf> {
         use sluice_persist::aof::AofFileKind;
         let is_used = |name: &[u8]| {
@@ -506,8 +506,8 @@ impl Folder {
     }
 
     /// Writes the manifest. After an error the manifest in memory names the files of `before` again, with
-    /// advanced counters if the new manifest may be in force. In that case the same manifest is written to
-    /// disk again, if the disk lets it. Errors: a line for the log.
+    /// advanced counters if the new manifest may be in force. In that case the manifest in memory is then
+    /// written to disk, if the disk lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         match self.begin_manifest() {
             Ok(begun) => self.persist_begun(begun, before),
@@ -608,8 +608,8 @@ impl NewBase {
         Ok(NewBase { replacement, temporary, format })
     }
 
-    /// Makes an RDB file that is whole and durable the base; the RDB file keeps its own name as well.
-    /// `number`: as in [`NewBase::begin`]. Errors: a line for the log.
+    /// Makes a complete and durable RDB file the base; the RDB file keeps its own name as well. `number`: as
+    /// in [`NewBase::begin`]. Errors: a line for the log.
     pub fn of_snapshot(
         storage: Arc<dyn Storage>,
         folder: &Path,
