@@ -156,7 +156,7 @@ impl Lists {
 }
 
 impl Multicasts {
-    /// Bytes that the allocator has given for the lists and their texts.
+    /// Bytes that the allocator has given out for the lists and their texts.
     pub fn footprint(&self) -> usize {
         let all = self.groups.iter().flat_map(|group| &group.lists);
         heap::vec(&self.groups)

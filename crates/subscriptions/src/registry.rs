@@ -152,7 +152,7 @@ struct Topics {
 struct Topic {
     name: Arc<[u8]>,
     subscribers: Vec<SessionKey>,
-    /// The pattern with its long character classes prepared; `None` for other topics.
+    /// The pattern with its long character classes prepared; `None` for a topic without such classes.
     long_classes: Option<LongClasses>,
 }
 
@@ -188,7 +188,7 @@ impl PubSub {
         }
     }
 
-    /// Bytes that the allocator has given. O(topics and clients).
+    /// Bytes that the allocator has given out. O(topics and clients).
     pub fn footprint(&self) -> usize {
         let topic = |topic: &Topic| {
             heap::block(2 * size_of::<usize>() + topic.name.len())
@@ -281,7 +281,7 @@ impl PubSub {
         indexes.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()
     }
 
-    /// All topics of a client with whether each is a pattern, in arbitrary order.
+    /// All topics of a client, each with a flag that says whether the topic is a pattern, in arbitrary order.
     pub fn names(&self, client: SessionKey) -> impl Iterator<Item = (&[u8], bool)> {
         KINDS.into_iter().flat_map(move |kind| {
             let topics = &self.topics[kind as usize];
@@ -298,8 +298,9 @@ impl PubSub {
         Subscribed { channels, patterns, shards, bytes: heap::short(own.bytes) }
     }
 
-    /// Adds the subscribers of a channel or shard channel as targets of the running command's message.
-    /// Returns the number of receivers; a client counts once for each matching subscription.
+    /// Adds a channel or shard channel, and the patterns that match a channel, as targets of the running
+    /// command's message. Returns the number of receivers; a client counts once for each matching
+    /// subscription.
     pub fn publish(&mut self, kind: TopicKind, channel: &[u8]) -> usize {
         self.met.add(channel);
         let mut targets = std::mem::take(&mut self.outgoing.targets);

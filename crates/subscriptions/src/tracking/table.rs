@@ -198,7 +198,7 @@ impl TrackingTable {
         self.items
     }
 
-    /// Bytes that the allocator has given. O(shards).
+    /// Bytes that the allocator has given out. O(shards).
     pub(super) fn footprint(&self) -> usize {
         heap::vec(&self.shards) + self.shards.iter().map(Shard::bytes).sum::<usize>() + self.row_bytes
     }
