@@ -104,13 +104,13 @@ pub struct Listening {
     unix_file: Option<PathBuf>,
     /// Device and inode of the unix socket's file, so that another file of the same name is not removed.
     unix_number: Option<(u64, u64)>,
-    /// How many more attempts may be made on ports in use, all ports together.
+    /// Remaining attempts to listen on ports that are in use, for all ports together.
     attempts: u32,
 }
 
-/// How many more attempts a start with io_uring makes on ports in use, all ports together: after a crash,
-/// io_uring keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of the
-/// process.
+/// Further attempts that a start with io_uring makes on ports that are in use, for all ports together. After
+/// a crash, io_uring keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of
+/// the process.
 const ATTEMPTS_AT_START: u32 = 40;
 /// Time between two attempts to listen on a port that is in use.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
@@ -165,9 +165,10 @@ impl Listening {
         std::mem::take(&mut self.changed).then(|| self.active.clone())
     }
 
-    /// Opens the TCP listeners of `bind`, `port` and `tls-port` that are not open yet, and retires those
-    /// no longer wanted; a port of 0 has no listeners. An address with the prefix `-` may be unavailable,
-    /// any other may not. `warn` is called for each listener that cannot be opened.
+    /// Opens the TCP listeners that the configuration asks for and that are not open yet, and retires those
+    /// that it no longer asks for; a port of 0 has no listeners. An address may be unavailable if it has the
+    /// prefix `-`, or if the machine lacks its address family. `warn` is called for each listener that cannot
+    /// be opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
         let backlog = config.int(param::TCP_BACKLOG) as i32;
         let wanted = (self.wanted)(config);
@@ -455,8 +456,8 @@ pub enum BindProblem {
     Fatal(String),
 }
 
-/// Tries each address of `bind` without listening, so that no client notices. Each problem is a text that
-/// names the address, with the directive of the port.
+/// Tries each address of `bind` without listening, so that no client notices. Returns each problem with the
+/// directive of the port; the text of the problem names the address.
 pub fn try_tcp(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config)]).pop().unwrap_or_default()
 }
@@ -614,7 +615,7 @@ pub fn inspect(stream: &Stream, kind: &ListenerKind, priority_subnets: &Subnets)
     Accepted { addr, laddr, local, has_priority }
 }
 
-/// Sets the options of a TCP listener that its connections shall have; see [`options::tune_listener`].
+/// Sets the socket options that connections inherit from a TCP listener; see [`options::tune_listener`].
 pub fn tune(listener: &Listener, config: &Config) {
     if let ListenerKind::Tcp { speech, .. } = listener.kind {
         options::tune_listener(&SockRef::from(&*listener.socket), keepalive_s(speech, config));
@@ -695,8 +696,8 @@ pub fn refusal(
     (!open).then_some(ConnectionRefusal { text: PROTECTED_TEXT, rejected })
 }
 
-/// Raises the limit of descriptors for `maxclients` clients beside `io-threads` threads; returns how many
-/// clients the limit allows. `warn` is called if these are fewer.
+/// Raises the limit of descriptors to what `maxclients` clients and `io-threads` threads need; returns how
+/// many clients the limit allows, at most `maxclients`. `warn` is called if these are fewer.
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
     let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);

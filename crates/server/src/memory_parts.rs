@@ -30,7 +30,7 @@ impl Parts {
         self.first.get_or_insert(self.last);
     }
 
-    /// Lines for INFO, as the part of the name after `memory_`, and the value; empty before the first sum.
+    /// Lines for INFO: the part of each name after `memory_`, and the value; empty before the first sum.
     pub fn lines(&self) -> Vec<(String, i64)> {
         let Some(first) = self.first else { return Vec::new() };
         let known = (first.used + self.last.parts).wrapping_sub(first.parts);

@@ -2,11 +2,11 @@
 //! connections that are kept for later migrations.
 //!
 //! Invariants: (1) the main thread never waits for these threads; inside a transaction it does the
-//! migration itself; (2) a connection has one user: it is taken out of the cache, and comes back after
-//! all of its requests were answered; (3) the cache keeps at most [`KEPT_MAX`] connections, each for ten
-//! seconds after its last use; (4) a send or reply that exceeds the client's timeout ends the connection;
-//! (5) a thread does one migration at a time, and ends ten seconds after its last one: starting a thread
-//! takes as long as moving ten small keys, and tools move ten at a time.
+//! migration itself; (2) one migration at a time uses a connection: the connection is taken out of the cache,
+//! and put back after all of its requests were answered; (3) the cache keeps at most [`KEPT_MAX`]
+//! connections, each for ten seconds after its last use; (4) a send or reply that exceeds the client's
+//! timeout ends the connection; (5) a thread does one migration at a time, and ends ten seconds after its
+//! last one: starting a thread takes as long as moving ten small keys, and tools move ten at a time.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;

@@ -22,7 +22,7 @@ impl Depth {
         }
     }
 
-    /// Whether the mean is at least so many requests.
+    /// Whether the mean is at least `requests`.
     #[inline]
     pub fn is_at_least(&self, requests: u64) -> bool {
         self.mean >= requests.saturating_mul(UNIT)

@@ -88,7 +88,8 @@ impl PrimaryConnections {
         Endpoint::PrimaryLink { channel, attempt: self.attempt as u32 }
     }
 
-    /// Whether the event loop has the holder's connection, and it is this connection of the link.
+    /// Whether the event loop has the connection that `holder` describes, and an event of this channel and
+    /// attempt is about that connection.
     pub fn is_in_event_loop(&self, channel: LinkChannel, attempt: u32) -> bool {
         self.endpoint() == Endpoint::PrimaryLink { channel, attempt }
             && matches!(self.holder, LinkConnection::Attached(_) | LinkConnection::Leaving(..))

@@ -50,7 +50,7 @@ pub struct ExportSource {
 }
 
 impl ExportSource {
-    /// The settings of connections to a primary, from the directives.
+    /// The settings from the directives, the same as for connections to a primary.
     pub fn of(engine: &Engine, host: &Host) -> ExportSource {
         let config = engine.config();
         ExportSource {

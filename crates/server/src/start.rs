@@ -119,10 +119,10 @@ fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
 struct ConfigTexts {
     file: Option<PathBuf>,
     of_file: Vec<u8>,
-    /// Whether the arguments ask for standard input.
+    /// Whether the arguments ask to read a configuration from standard input.
     stdin: bool,
     of_stdin: Vec<u8>,
-    /// The configuration lines that the command-line options mean.
+    /// The configuration lines that the command-line options stand for.
     options: Vec<u8>,
 }
 
@@ -404,8 +404,8 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     host.note(LogLevel::Warning, &line);
 }
 
-/// Sets `dir` to the path of the working directory that the kernel reports, because the `dir` lines have
-/// been applied already, in order.
+/// Sets `dir` to the path of the working directory that the kernel reports. The `dir` lines have been applied
+/// in order, so the last one may be relative to an earlier one.
 fn show_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))
@@ -522,8 +522,8 @@ fn log_start(host: &mut Host, config: &Config, source: &str) {
     host.write_pid_file(config);
 }
 
-/// Logs which data a crash loses where the append-only file is off, so that no operator learns it
-/// from a restart.
+/// Logs which data a crash loses where the append-only file is off, so that operators do not learn it only
+/// after a crash.
 fn log_persistence(host: &mut Host, config: &Config) {
     if config.bool(param::APPENDONLY) {
         return;

@@ -24,7 +24,7 @@ pub(super) const SAMPLE_NS_MAX: u64 = SECOND_NS;
 pub(super) const POINT_NS: u64 = 5 * SECOND_NS;
 /// Points in the history, at most: a quarter of an hour.
 pub(super) const POINTS_MAX: usize = 180;
-/// For this time after a request of the page, each sample includes the page's data.
+/// For this time after the page has requested its data, each sample includes them.
 const LOOK_NS: u64 = 10 * SECOND_NS;
 
 /// The last sample and the history of the endpoint's thread.

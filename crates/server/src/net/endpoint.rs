@@ -17,7 +17,7 @@
 use sluice_base::SessionKey;
 use sluice_evloop::Token;
 
-/// The subject of an event.
+/// The connection or socket that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A client's connection, by the session's key.

@@ -197,11 +197,11 @@ struct PendingHandshake<T> {
     session: Session,
     field: Option<NameField>,
     origin: T,
-    /// Encoded bytes that wait for the send in flight.
+    /// Encoded bytes to be sent after the send in flight.
     waiting: Vec<u8>,
     is_sending: bool,
-    /// Whether the peer has sent anything, or this server has dialled the peer. Until then, the next byte
-    /// is checked to begin a TLS handshake.
+    /// Whether the peer has sent anything, or this server has dialled the peer. Until then, the first
+    /// received byte must be that of a TLS handshake.
     has_begun: bool,
     /// The peer has sent its closing message after its first requests.
     peer_has_ended: bool,

@@ -73,7 +73,7 @@ pub struct ConnectPlan {
     pub port: u16,
     /// The address that the connection is made from; empty: any.
     pub source: String,
-    /// How long each address of the host may take, and after that the TLS handshake.
+    /// How long connecting to each address of the host may take, and then the TLS handshake.
     pub timeout: Duration,
     /// The TLS context; `None` for a plain connection.
     pub tls: Option<Context>,
@@ -267,7 +267,7 @@ pub struct BlockingStream {
     coded: Option<Coded>,
 }
 
-/// A codec on a thread, shared with the holder of the [`StreamRemote`].
+/// The codec of a thread's connection, shared with the holder of the [`StreamRemote`].
 type SharedCodec = Arc<Mutex<Option<Box<dyn Codec>>>>;
 
 /// The codec of a thread's connection, with its buffers.

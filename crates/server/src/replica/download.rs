@@ -108,7 +108,7 @@ impl Download {
 
     /// Orders the thread to put the saved file in the place of its predecessor.
     pub fn commit(&self) {
-        // The send fails if the thread has ended, which the thread has then reported.
+        // The send fails only if the thread has ended, and then the thread has reported why.
         let _ = self.commit.send(Commit);
     }
 

@@ -60,8 +60,8 @@ impl SyncProgress {
         self.received().saturating_sub(self.merged.load(Relaxed))
     }
 
-    /// Marks all received bytes as merged, and returns how many of them were not before. Each byte
-    /// is merged once.
+    /// Marks all received bytes as merged, and returns how many of them were not merged before. Each byte is
+    /// merged once.
     pub fn merge(&self) -> u64 {
         let received = self.received();
         let merged = self.merged.swap(received, Relaxed);

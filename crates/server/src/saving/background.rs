@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Invariants: (1) the main thread hands over pieces, reads counters and takes the outcome; it waits for a
-//! thread only if it breaks a file off while the file gets its name, for the length of a rename; (2) a file
-//! that was broken off never gets its name: [`Commit`]; (3) after an error nothing more is written, and no
-//! file gets its name; (4) while entries that change are captured faster than entries are formatted
-//! ([`PRESSED_WEIGHT`]), nothing is compressed or delayed; beyond [`SPILL_WEIGHT`] the formatting thread does
-//! not wait for the disk either: what does not fit into the spool's memory goes into its scratch file. So the
-//! copies that are captured because entries change are held only as long as formatting takes.
+//! thread only if it breaks a file off (aborts it) while the file gets its name, for the length of a rename;
+//! (2) a file that was broken off never gets its name: [`Commit`]; (3) after an error nothing more is
+//! written, and no file gets its name; (4) while entries that change are captured faster than entries are
+//! formatted ([`PRESSED_WEIGHT`]), nothing is compressed or delayed; beyond [`SPILL_WEIGHT`] the formatting
+//! thread does not wait for the disk either: what does not fit into the spool's memory goes into its scratch
+//! file. So the copies that are captured because entries change are held only as long as formatting takes.
 
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use crate::threads::Thread;
@@ -127,7 +127,7 @@ enum Commit {
     Passed,
 }
 
-/// The main thread is woken when the captured weight falls below this.
+/// The main thread is woken when the weight of the waiting pieces falls below this.
 const CAUGHT_UP_WEIGHT: usize = 2 << 20;
 /// From this weight of unformatted pieces on, entries count as changing faster than they are formatted. The
 /// cursor with which the main thread captures unchanged entries stops at 4 MiB, so only changes can exceed
@@ -250,8 +250,8 @@ impl WriterHandle {
         let mut commit = self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
-            // The thread would remove the file too, but may be waiting for the disk. An error because it
-            // is gone already is harmless.
+            // The thread would remove the file too, but may be waiting for the disk. If the file is gone
+            // already, the error is harmless.
             if let Some(temporary) = self.temporary.as_ref().or(self.temporary_base.as_ref()) {
                 let _ = self.storage.remove(temporary);
             }
@@ -446,7 +446,7 @@ fn broken_off() -> SaveError {
     SaveError("Saving was stopped".to_owned())
 }
 
-/// The longest that a delay goes on after its save was broken off or the setting has changed.
+/// A delay notices within this time that its save was broken off or that the setting has changed.
 const DELAY_STEP: Duration = Duration::from_millis(10);
 
 /// Waits after the key with this number, as `rdb-key-save-delay` demands. The setting may change meanwhile.
@@ -476,7 +476,8 @@ mod tests {
     use std::path::Path;
     use std::sync::mpsc;
 
-    /// Files of the machine whose sync reports that it waits, and continues on a signal.
+    /// The machine's files, except that each sync reports to the test that it waits, and goes on when the
+    /// test says so.
     struct SlowSync {
         waits: Mutex<mpsc::Sender<()>>,
         goes_on: Arc<Mutex<Receiver<()>>>,

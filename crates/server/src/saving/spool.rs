@@ -658,7 +658,7 @@ impl SpoolFileReader {
         self.failure.is_none() && matches!(self.spool.lock().made, SnapshotProgress::Whole(_))
     }
 
-    /// The error at this end, once.
+    /// The error of this reader; `None` if there was none, or after a call has returned it.
     pub fn failure(&mut self) -> Option<SaveError> {
         self.failure.take()
     }
