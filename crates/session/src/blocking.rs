@@ -79,12 +79,12 @@ pub struct Blocking {
     due: bool,
     next_order: u64,
     count: usize,
-    /// Clients whose wait for a key also ends when the key is deleted.
+    /// Number of clients whose wait for a key also ends when the key is deleted.
     until_gone: usize,
     /// Keys with clients whose wait also ends when the key is deleted.
     keys_until_gone: usize,
-    /// Arguments of the command that begins to wait, to be replaced before it runs again: positions and
-    /// new bytes. Empty otherwise.
+    /// Positions and new bytes of arguments of the command that begins to wait; they are replaced before the
+    /// command runs again. Empty if none are.
     pub replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
@@ -172,7 +172,7 @@ impl Blocking {
         self.until_gone > 0
     }
 
-    /// A new order, after those of all clients that wait.
+    /// A new order number, higher than those of all clients that wait.
     pub fn next_order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order
@@ -301,8 +301,8 @@ impl Blocking {
         self.due |= self.acknowledged;
     }
 
-    /// Notes that a command was given to the cluster's state machine. Its decisions take effect before the
-    /// next command of any client.
+    /// Notes that a command was given to the cluster's state machine. The machine's decisions take effect
+    /// before the next command of any client.
     pub fn node_has_decided(&mut self) {
         self.node_has_decided = true;
         self.due = true;
@@ -409,7 +409,7 @@ impl Blocking {
         None
     }
 
-    /// The first client of a key whose order is above `after` and at most `last`.
+    /// The first client that waits for the key and whose order is above `after` and at most `last`.
     pub fn next_waiter(&self, db: usize, key: &[u8], after: u64, last: u64) -> Option<(u64, SessionKey)> {
         let waiters = self.keys.get(db, key)?;
         let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Included(last));

@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Migrations {
     in_flight: BTreeMap<u64, InFlight>,
-    /// Hashes of the keys that are to be deleted. Another key with the same hash is held back, too.
+    /// Hashes of the keys that are to be deleted. Changes of another key with the same hash have to wait,
+    /// too.
     held: BTreeSet<u64>,
     /// Migrations that ended while CLIENT PAUSE or a suspended transaction or script kept them from deleting
     /// their keys. They count as in flight until the keys are deleted.

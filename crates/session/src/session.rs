@@ -190,7 +190,7 @@ impl Authentication {
     }
 }
 
-/// Form of the address that MOVING notifications to a client name, as CLIENT MAINT_NOTIFICATIONS sets it.
+/// Form of the address in MOVING notifications to a client, as CLIENT MAINT_NOTIFICATIONS sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaintenanceNotices {
     /// No notification is sent.
@@ -204,7 +204,8 @@ pub enum MaintenanceNotices {
     ToSame,
 }
 
-/// The size of a session is bounded, because there can be many clients, and idle ones cost as much.
+/// The size of a session is bounded, because there can be many clients, and an idle one takes as many bytes
+/// as an active one.
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
@@ -418,8 +419,8 @@ pub struct ReplicaState {
     /// The replica acknowledges offsets, because it came by PSYNC: it is closed if it is silent for
     /// `repl-timeout`.
     pub sends_acks: bool,
-    /// End of the stream when a later connection with the same announced address and port asked for the
-    /// data or the stream. `None` again when that later connection has gone.
+    /// Offset at which the stream ended when a later connection with the same announced address and port
+    /// asked for the data or the stream. `None` again when that later connection has gone.
     pub superseded_at: Option<u64>,
     /// Time at which the later connection asked for the data or the stream, seconds since the epoch.
     pub superseded_s: i64,
