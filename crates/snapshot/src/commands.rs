@@ -1,4 +1,4 @@
-//! Values as the commands that recreate them: for the base of an append-only file, and for a cluster
+//! Writes values as the commands that recreate them: for the base of an append-only file, and for a cluster
 //! node that is given a slot.
 //!
 //! Writing may stop after each command, and within the bytes of a long string, and resume later at the
@@ -276,7 +276,7 @@ impl CommandWriter<'_> {
         let added = log.entries_added().to_string();
         if log.len() == 0 {
             // A stream without entries is made by adding an entry that is trimmed at once. No entry can have
-            // the least id, so it gets the id 0-1 instead.
+            // the least id, so the added entry has the id 0-1 in its place.
             let id = if log.last_id() == StreamId::MIN { b"0-1".to_vec() } else { last.clone() };
             self.command([b"XADD", self.key, b"MAXLEN", b"0", &id, b"x", b"y"]);
         }
