@@ -5,9 +5,9 @@
 //! Linux has marked the pages clean, so the next one would succeed with nothing written; (3) the behaviour
 //! after disk faults is tested through [`faulty`], which loses what a crash of the machine would lose.
 //!
-//! The log, the pid file and the kernel's own files (`/proc`, `/sys`) do not go through this
-//! crate, because they hold no data to keep. The crate starts no threads: each function returns
-//! when the disk has answered.
+//! The server's log, the pid file and the kernel's own files (`/proc`, `/sys`) do not go through this crate,
+//! because they hold no data to keep. The crate starts no threads: each function returns when the disk has
+//! answered.
 
 #![forbid(unsafe_code)]
 

@@ -36,7 +36,8 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
         let is_alive =
             i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH));
         let path = folder.join(&name);
-        // A process in another container may have the id of this one, or an id that no process has here.
+        // The lock on the file is checked, too: a process in another container may have the id of this one,
+        // or an id that no process has here.
         if is_alive && pid != std::process::id() || storage.is_written(&path) {
             continue;
         }

@@ -22,7 +22,7 @@ use std::io::{self, ErrorKind};
 pub struct Block {
     /// The bytes to be written: whole units, one after the other.
     pub bytes: Vec<u8>,
-    /// The position in the log after the last byte.
+    /// The position after the last byte, counted over all files of the log (the append-only file).
     pub end: u64,
 }
 
@@ -199,7 +199,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Forces all written bytes to disk. Errors: the system's; the file is lost.
+    /// Forces all written bytes to disk. Errors: the system's error; the file then counts as lost.
     pub fn sync(&mut self) -> io::Result<()> {
         assert!(self.health != FileHealth::Lost, "a sync that failed is not tried again");
         let result = self.file.sync_data();

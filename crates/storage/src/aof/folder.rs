@@ -194,10 +194,10 @@ impl Folder {
         &self.path
     }
 
-    /// Forces a base that is whole to disk, and names it in the manifest. The previous base and all
-    /// increments but the last `kept` become history (superfluous files). `increment`: whether an increment
-    /// was created that gets its name together with the base. Returns lines for the log. Errors: lines for
-    /// the log; the manifest is as before.
+    /// Forces a complete base to disk, and names it in the manifest. The previous base and all increments but
+    /// the last `kept` become history (superfluous files). `increment`: whether an increment was created that
+    /// gets its name together with the base. Returns lines for the log. Errors: lines for the log; the
+    /// manifest is as before.
     pub fn finish_base(
         &mut self,
         base: NewBase,
@@ -256,7 +256,7 @@ impl Folder {
         }
         let named_now = self.manifest.clone();
         if let Err(line) = self.persist_begun(manifest, before.clone()) {
-            // The new files are removed only if the new manifest cannot get in force any more; otherwise
+            // The new files are removed only if the new manifest cannot come into force any more; otherwise
             // the files that it names stay.
             if self.manifest == before {
                 self.take_back(&base_path);
@@ -269,8 +269,8 @@ impl Folder {
         Ok(said)
     }
 
-    /// Renames the temporary increment to the name of the last increment of the manifest in memory. Returns
-    /// a line for the log, also as the error.
+    /// Renames the temporary increment to the name of the last increment of the manifest in memory. Returns a
+    /// line for the log, on success and as the error.
     fn name_temporary_incr(&mut self) -> Result<String, String> {
         let name = self.manifest.incr().last().map(|file| file.name.clone()).unwrap_or_default();
         let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
@@ -525,7 +525,7 @@ impl Folder {
         match failed.operation {
             Operation::Create | Operation::Write | Operation::Sync => self.manifest = before,
             Operation::Rename | Operation::SyncFolder => {
-                // The new manifest may be in force, or may get in force by a crash of the machine: the
+                // The new manifest may be in force, or may come into force by a crash of the machine, so the
                 // numbers that it used are not used again.
                 self.manifest = before.numbered_behind(&self.manifest);
                 let to = self.path_of(&manifest_name(&self.name));
