@@ -119,7 +119,7 @@ impl Multicast {
         (self.text, self.receivers)
     }
 
-    /// Bytes that the allocator has given, without the shared values in the text.
+    /// Bytes that the allocator has given out, without the shared values in the text.
     pub(crate) fn footprint(&self) -> usize {
         self.text.footprint() + heap::vec(&self.receivers) + heap::vec(&self.lists)
     }

@@ -2,12 +2,12 @@
 //!
 //! Invariants: (1) the list of a topic contains a client at most once, at the index stored in the
 //! client's own list; (2) a topic without subscribers does not exist; (3) no session is known here: the
-//! engine's `delivery.rs` sends.
+//! engine's `delivery.rs` sends the messages.
 //!
 //! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has, because
 //! the last subscriber in the topic's list takes the index of a removed one. Removing a client costs O(log
-//! topics) for each of its subscriptions. The number of subscriptions of a client has no limit: `tot-mem`
-//! of CLIENT LIST counts them, as in the reference.
+//! topics) for each of its subscriptions. The number of subscriptions of a client has no limit; as in the
+//! reference, their bytes count in `tot-mem` of CLIENT LIST.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;

@@ -8,9 +8,9 @@
 //!
 //! Invariants: (1) a client that does not track has no entry, and its old items in rows are dead, because
 //! their tracking number belongs to no client; (2) removing dead items never needs a scan of the whole
-//! table at once: one shard is swept every 100 ms, and all shards in slices once a quarter of the items is
-//! dead; (3) no session is known here: the engine sends; (4) a client that does not track costs no look-up
-//! here, because a flag of the session says so; (5) the filter that commands check at each change
+//! table at once: one shard is swept every 100 ms, and all shards in slices once more than a quarter of the
+//! items is dead; (3) no session is known here: the engine sends; (4) a client that does not track costs no
+//! look-up here, because a flag of the session says so; (5) the filter that commands check at each change
 //! (`KeyFilter`) contains all keys with rows, so a change of any other key usually costs only one look at the
 //! filter.
 
@@ -39,7 +39,7 @@ pub struct Tracking {
     table: TrackingTable,
     /// Prefixes of clients in BCAST mode.
     pub prefixes: Prefixes,
-    /// Changes below prefixes that are being sent to clients.
+    /// Changes of keys, by their prefixes, that are being sent to clients in BCAST mode.
     pub broadcasts: BroadcastsUnderWay,
     /// Indexed by the slot of the client's key.
     pub clients: Vec<Option<Box<TrackingClient>>>,
@@ -170,7 +170,8 @@ impl Tracking {
         self.table.items()
     }
 
-    /// Keys and items together, the measure that grows when a row or an item is added.
+    /// Keys and items together; grows when a row or an item is added. A key whose long name is kept counts as
+    /// several.
     pub fn load(&self) -> usize {
         self.table.charged_keys() + self.table.items()
     }
@@ -261,8 +262,8 @@ impl Tracking {
         }
     }
 
-    /// Ends tracking for a client whose connection has ended or was reset. Changes of keys that it has
-    /// read are no longer reported, so its redirection target has to drop all copies.
+    /// Ends tracking for a client that has disconnected or has sent RESET. Changes of keys that it has read
+    /// are no longer reported, so its redirection target has to drop all copies.
     pub fn leave(&mut self, key: SessionKey) {
         let Some(client) = self.client(key) else { return };
         let may_have_copies = client.items > 0 || client.held.is_some() || !client.prefixes.is_empty();

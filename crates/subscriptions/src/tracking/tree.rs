@@ -46,7 +46,7 @@ impl NameTree {
         self.len
     }
 
-    /// Bytes that the allocator has given, without the names. O(names).
+    /// Bytes that the allocator has given out, without the names. O(names).
     pub(super) fn footprint(&self) -> usize {
         let node = |node: &NameNode| heap::tree::<u8, u32>(node.children.len());
         heap::vec(&self.nodes) + heap::vec(&self.free) + self.nodes.iter().map(node).sum::<usize>()
