@@ -160,7 +160,7 @@ fn files_include_others_and_later_lines_win() {
     assert_eq!(client.info("config_file"), main);
 }
 
-/// Standard output and error of a check, without the directives that have no effect yet.
+/// Standard output and error of a check, without the lines about directives that have no effect.
 fn check(arguments: &[&str]) -> (String, String, bool) {
     let (out, err, success) = run(&[&["--check-config"], arguments].concat(), "");
     let kept = out.lines().filter(|line| !line.contains("no effect"));

@@ -8,7 +8,7 @@ use crate::common::until;
 /// A slot of the first of three primaries; the test's keys are in this slot.
 const SLOT: u16 = 3;
 const KEYS: usize = 10;
-/// Number of keys that move in most shapes: fewer than half, because the tool takes the node with most keys
+/// Number of keys that move in most tests: fewer than half, because the tool takes the node with most keys
 /// for the owner (a random one of two with equally many), and a source of the reference deletes its remaining
 /// keys when it receives the other node's claim.
 const FEWER: usize = 4;
@@ -76,7 +76,8 @@ fn owner(group: &Group) -> usize {
     })
 }
 
-/// Runs the shapes, each from the node that owns the slot at that time; initially the first node.
+/// Executes the steps of each shape, which leave the slot half moved; the slot's owner at that time counts as
+/// the first node. Then `fix` must mend the slot.
 fn is_mended(kinds: &str, shapes: &[(&str, &[Step])]) {
     let Some(group) = strangers(kinds) else { return };
     group.create(3, "0");

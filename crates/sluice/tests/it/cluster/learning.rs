@@ -60,7 +60,7 @@ impl Follower {
     }
 }
 
-/// Makes `heir` take over from `old` by hand, while clients of all nodes write the tag's keys, and
+/// Makes `heir` take over from `old` by hand, while clients of all nodes write keys with this hash tag, and
 /// clients of `old` are blocked.
 fn demote(members: &[Member], old: &Member, heir: &Member, tag: &str) {
     let mut plain = old.client();

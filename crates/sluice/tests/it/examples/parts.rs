@@ -1,8 +1,8 @@
 //! The containers of an example, read from its file and run as processes of this machine.
 //!
-//! The commands of a file are run unchanged, with these exceptions: a name with a port becomes
-//! `localhost` with the port that the part has here, `/data` and each file's path a folder of the test,
-//! and a full sync begins at once instead of five seconds later.
+//! The commands of a file are run unchanged, with these exceptions: a container's name with a port becomes
+//! `localhost` with the port that its process has here, `/data` and each file's path become paths in a folder
+//! of the test, and a full sync begins at once instead of five seconds later.
 
 use super::yaml::{Yaml, documents};
 use crate::common::guide::Bash;
