@@ -51,8 +51,8 @@ pub enum Speech {
     Plain,
     /// The clients' protocol over TLS.
     Tls,
-    /// The messages of cluster nodes; whether over TLS is decided by `tls-cluster` when a
-    /// connection is accepted.
+    /// The messages of cluster nodes. When a connection is accepted, `tls-cluster` decides whether it uses
+    /// TLS.
     Bus,
 }
 
@@ -88,8 +88,9 @@ impl std::fmt::Display for ListenError {
     }
 }
 
-/// The listening sockets of the process. A change of `bind` or `port` keeps the sockets that both settings
-/// name, so that no connection attempt on them is lost. A failed change leaves everything as it was.
+/// The listening sockets of clients, of the metrics endpoint or of the cluster bus. A change of the address
+/// or port keeps the sockets that both the old and the new setting name, so that no connection attempt on
+/// them is lost. A failed change leaves everything as it was.
 #[derive(Debug)]
 pub struct Listening {
     /// The TCP sockets that a configuration asks for.
@@ -103,13 +104,13 @@ pub struct Listening {
     unix_file: Option<PathBuf>,
     /// Device and inode of the unix socket's file, so that another file of the same name is not removed.
     unix_number: Option<(u64, u64)>,
-    /// How many more attempts may be made on ports in use, all ports together.
+    /// Remaining attempts to listen on ports that are in use, for all ports together.
     attempts: u32,
 }
 
-/// How many more attempts a start with io_uring makes on ports in use, all ports together: after a crash,
-/// io_uring keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of the
-/// process.
+/// Further attempts that a start with io_uring makes on ports that are in use, for all ports together. After
+/// a crash, io_uring keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of
+/// the process.
 const ATTEMPTS_AT_START: u32 = 40;
 /// Time between two attempts to listen on a port that is in use.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
@@ -164,9 +165,10 @@ impl Listening {
         std::mem::take(&mut self.changed).then(|| self.active.clone())
     }
 
-    /// Opens the TCP listeners of `bind`, `port` and `tls-port` that are not open yet, and retires those
-    /// no longer wanted; a port of 0 has no listeners. An address with the prefix `-` may be unavailable,
-    /// any other may not. `warn` is called for each listener that cannot be opened.
+    /// Opens the TCP listeners that the configuration asks for and that are not open yet, and retires those
+    /// that it no longer asks for; a port of 0 has no listeners. An address may be unavailable if it has the
+    /// prefix `-`, or if the machine lacks its address family. `warn` is called for each listener that cannot
+    /// be opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
         let backlog = config.int(param::TCP_BACKLOG) as i32;
         let wanted = (self.wanted)(config);
@@ -454,8 +456,8 @@ pub enum BindProblem {
     Fatal(String),
 }
 
-/// Tries each address of `bind` without listening, so that no client notices. Each problem is a text that
-/// names the address, with the directive of the port.
+/// Tries each address of `bind` without listening, so that no client notices. Returns each problem with the
+/// directive of the port; the text of the problem names the address.
 pub fn try_tcp(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config)]).pop().unwrap_or_default()
 }
@@ -613,7 +615,7 @@ pub fn inspect(stream: &Stream, kind: &ListenerKind, priority_subnets: &Subnets)
     Accepted { addr, laddr, local, has_priority }
 }
 
-/// Sets the options of a TCP listener that its connections shall have; see [`options::tune_listener`].
+/// Sets the socket options that connections inherit from a TCP listener; see [`options::tune_listener`].
 pub fn tune(listener: &Listener, config: &Config) {
     if let ListenerKind::Tcp { speech, .. } = listener.kind {
         options::tune_listener(&SockRef::from(&*listener.socket), keepalive_s(speech, config));
@@ -629,7 +631,7 @@ fn keepalive_s(speech: Speech, config: &Config) -> i64 {
     }
 }
 
-/// The largest number of seconds that the kernel takes.
+/// The largest even number of seconds that the kernel accepts.
 const KEEPALIVE_MAX_S: i64 = 32_766;
 
 /// Connections that count for `maxclients`.
@@ -639,8 +641,8 @@ pub struct TakenConnections {
     pub clients: usize,
     /// Clients and connections from `priority-subnets`.
     pub with_priority: usize,
-    /// Bus connections that this node needs: clients that fill the table must not cut the node off
-    /// from the others.
+    /// Bus connections that this node needs. They are counted, so that clients cannot take up all places and
+    /// cut the node off from the others.
     pub of_bus: usize,
     /// How many of `maxclients` are reserved for connections with priority.
     pub reserved: usize,
@@ -694,8 +696,8 @@ pub fn refusal(
     (!open).then_some(ConnectionRefusal { text: PROTECTED_TEXT, rejected })
 }
 
-/// Raises the limit of descriptors for `maxclients` clients beside `io-threads` threads; returns how many
-/// clients the limit allows. `warn` is called if these are fewer.
+/// Raises the limit of descriptors to what `maxclients` clients and `io-threads` threads need; returns how
+/// many clients the limit allows, at most `maxclients`. `warn` is called if these are fewer.
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
     let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);

@@ -8,8 +8,8 @@ use sluice_evloop::Waker;
 use sluice_snapshot::LoadThread;
 use std::time::Duration;
 
-/// The last log line when the data cannot be loaded. The lines before it are about the file, because
-/// scripts search for them there.
+/// The last log line when the data cannot be loaded. The lines before it are about the file, because scripts
+/// of operators search for them there.
 pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
 
 /// The load's connection to the main thread, and its clock.

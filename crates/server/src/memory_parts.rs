@@ -1,9 +1,9 @@
-//! Checks that the parts of memory add up to the allocator's number: for tests, in builds
-//! with debug assertions.
+//! Compares the sum of the known parts of memory with the allocator's number; for tests, in builds with debug
+//! assertions.
 //!
-//! The parts are summed at the end of an iteration, when no operation is under way. Memory that exists at
-//! the first sum belongs to no part: later sums are compared by their growth since then. Free blocks in
-//! the threads' caches are a part, because the allocator counts them as given out.
+//! The parts are summed at the end of an iteration, when no operation is under way. The difference at the
+//! first sum is taken for memory outside of all parts, so later sums are compared by their growth since then.
+//! Free blocks in the threads' caches are a part, because the allocator counts them as given out.
 
 use sluice_engine::MemoryPart;
 
@@ -23,14 +23,14 @@ struct MemorySum {
 }
 
 impl Parts {
-    /// Takes the parts, at a time when so many bytes are used.
+    /// Records the parts, measured while `used` bytes are in use.
     pub fn learn(&mut self, used: usize, parts: Vec<MemoryPart>) {
         self.last = MemorySum { used, parts: parts.iter().map(|(_, bytes)| bytes).sum() };
         self.parts = parts;
         self.first.get_or_insert(self.last);
     }
 
-    /// Lines for INFO, as the part of the name after `memory_`, and the value; empty before the first sum.
+    /// Lines for INFO: the part of each name after `memory_`, and the value; empty before the first sum.
     pub fn lines(&self) -> Vec<(String, i64)> {
         let Some(first) = self.first else { return Vec::new() };
         let known = (first.used + self.last.parts).wrapping_sub(first.parts);

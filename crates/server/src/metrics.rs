@@ -45,7 +45,7 @@ struct EndpointLink {
     sender: Sender<ToEndpoint>,
     /// Whether the thread wants a sample. Set by the thread before it wakes the main thread, which clears it.
     wanted: Arc<AtomicBool>,
-    /// The page's needs for the next sample, sent before `wanted` is set.
+    /// What the page needs in the next sample; sent before `wanted` is set.
     asks: Receiver<PageAsk>,
 }
 
@@ -92,7 +92,7 @@ impl MetricsEndpoint {
         link.wanted.load(Ordering::Relaxed) && link.wanted.swap(false, Ordering::Acquire)
     }
 
-    /// The page's needs for the sample that [`MetricsEndpoint::wants_sample`] announced.
+    /// What the page needs in the sample that [`MetricsEndpoint::wants_sample`] announced.
     pub fn take_ask(&self) -> Option<PageAsk> {
         self.link.as_ref().and_then(|link| link.asks.try_iter().last())
     }
@@ -105,7 +105,7 @@ impl MetricsEndpoint {
     }
 }
 
-/// The error of a configuration whose endpoint would be reachable without a token or certificate.
+/// The error of a configuration whose endpoint other machines could reach without a token or certificate.
 pub fn refusal(config: &Config) -> Option<String> {
     if config.int(param::METRICS_PORT) == 0 || is_guarded(config) {
         return None;

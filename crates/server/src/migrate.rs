@@ -2,11 +2,11 @@
 //! connections that are kept for later migrations.
 //!
 //! Invariants: (1) the main thread never waits for these threads; inside a transaction it does the
-//! migration itself; (2) a connection has one user: it is taken out of the cache, and comes back after
-//! all of its requests were answered; (3) the cache keeps at most [`KEPT_MAX`] connections, each for ten
-//! seconds after its last use; (4) a send or reply that exceeds the client's timeout ends the connection;
-//! (5) a thread does one migration at a time, and ends ten seconds after its last one: starting a thread
-//! takes as long as moving ten small keys, and tools move ten at a time.
+//! migration itself; (2) one migration at a time uses a connection: the connection is taken out of the cache,
+//! and put back after all of its requests were answered; (3) the cache keeps at most [`KEPT_MAX`]
+//! connections, each for ten seconds after its last use; (4) a send or reply that exceeds the client's
+//! timeout ends the connection; (5) a thread does one migration at a time, and ends ten seconds after its
+//! last one: starting a thread takes as long as moving ten small keys, and tools move ten at a time.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;
@@ -70,13 +70,13 @@ struct TargetLink {
     stream: BlockingStream,
     /// The database selected on the target; `None` if not known.
     db: Option<i64>,
-    /// Received bytes after the last line.
+    /// Received bytes after the last line that was read.
     input: Vec<u8>,
 }
 
 impl KeptLinks {
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, u16), KeptLink>> {
-        // No foreign code runs under the lock.
+        // The lock is never poisoned, because a panic ends the process.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -300,7 +300,7 @@ fn open(migration: &Migration, source: &MigrationSource, timeout: Duration) -> R
         is_timeout: false,
     })?;
     let stream = stream.block().map_err(Broken::at(MigrationStep::Connecting))?;
-    // The reference takes database -1 as selected at first.
+    // As in the reference, database -1 counts as selected at first, so any other database is selected.
     Ok(TargetLink { stream, db: Some(-1), input: Vec::new() })
 }
 

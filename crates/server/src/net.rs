@@ -1,6 +1,6 @@
-//! Connections below the protocol: the subject of an event of the event loop ([`Endpoint`]), a connected
-//! socket between two holders ([`Stream`]), and the options of sockets. Listening sockets are in
-//! `listen.rs`; `connection.rs` handles the bytes of a client's connection.
+//! Connections below the protocol: the connection or socket that an event of the event loop is about
+//! ([`Endpoint`]), a connected socket between two holders ([`Stream`]), and the options of sockets. Listening
+//! sockets are in `listen.rs`; `connection.rs` handles the bytes of a client's connection.
 
 mod codec;
 mod endpoint;

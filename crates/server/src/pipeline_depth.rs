@@ -9,11 +9,11 @@ pub struct Depth {
 
 /// The unit of the mean: parts of a request.
 const UNIT: u64 = 16;
-/// Requests that a receive counts as, at most, so that sums do not overflow.
+/// A receive counts as at most this many requests, so that sums do not overflow.
 const EACH_MAX: u64 = 1 << 16;
 
 impl Depth {
-    /// Records that `receives` receives brought so many requests; the old mean has `weight` times the
+    /// Records that `receives` receives brought `requests` requests; the old mean has `weight` times the
     /// weight of the new value. Without a receive the mean stays.
     #[inline]
     pub fn learn(&mut self, requests: u64, receives: u64, weight: u64) {
@@ -22,7 +22,7 @@ impl Depth {
         }
     }
 
-    /// Whether the mean is at least so many requests.
+    /// Whether the mean is at least `requests`.
     #[inline]
     pub fn is_at_least(&self, requests: u64) -> bool {
         self.mean >= requests.saturating_mul(UNIT)

@@ -8,9 +8,10 @@
 //!                              └───────────────── +CONTINUE ────────────────────────────────────────────►┘
 //! ```
 //!
-//! Invariants: (1) the connection has one holder, by value (D-1); (2) a thread that works for an attempt
-//! that was given up finds its socket shut down, and the main thread does not wait for it; (3) later
-//! reports of such a thread carry the number of its attempt.
+//! Invariants: (1) the connection has one holder, by value (D-1); (2) a thread that works for an attempt that
+//! was given up finds its socket shut down, and the main thread does not wait for it; its reports reach
+//! nobody; (3) an event of an earlier attempt's connection carries the number of that attempt, and is
+//! ignored.
 
 pub mod connect;
 pub mod download;
@@ -56,8 +57,8 @@ pub struct PrimaryConnections {
     pub main: Option<MainLink>,
     /// The stream from the main channel that the link's session has not executed yet.
     pub replay: Option<StreamBuffer>,
-    /// Numbers that change with each receive on a connection that the link does not read itself: received
-    /// bytes, seconds, waiting bytes. As of the last activity (`Incoming::last_activity_ns`).
+    /// Numbers that change with each receive on the connection: received bytes, time of the last receive in
+    /// seconds, bytes of waiting input. As of the last activity (`Incoming::last_activity_ns`).
     pub last_activity: (u64, i64, usize),
 }
 
@@ -87,14 +88,15 @@ impl PrimaryConnections {
         Endpoint::PrimaryLink { channel, attempt: self.attempt as u32 }
     }
 
-    /// Whether the event loop has the holder's connection, and it is this connection of the link.
+    /// Whether the event loop has the connection that `holder` describes, and an event of this channel and
+    /// attempt is about that connection.
     pub fn is_in_event_loop(&self, channel: LinkChannel, attempt: u32) -> bool {
         self.endpoint() == Endpoint::PrimaryLink { channel, attempt }
             && matches!(self.holder, LinkConnection::Attached(_) | LinkConnection::Leaving(..))
     }
 
-    /// Whether this connection of the link is the main channel of a dual-channel sync. It is that until the
-    /// last buffered byte is executed.
+    /// Whether this connection of the link is the main channel of a dual-channel sync. The connection stays
+    /// the main channel until the last buffered byte is executed.
     pub fn is_main_channel(&self, channel: LinkChannel, attempt: u32) -> bool {
         let is_beside = self.main.is_some() || self.replay.is_some();
         is_beside && channel == LinkChannel::Main && attempt == self.attempt as u32

@@ -50,7 +50,7 @@ pub struct ExportSource {
 }
 
 impl ExportSource {
-    /// The settings of connections to a primary, from the directives.
+    /// The settings from the directives, the same as for connections to a primary.
     pub fn of(engine: &Engine, host: &Host) -> ExportSource {
         let config = engine.config();
         ExportSource {
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A target is silent if its process is stopped, whose connections the kernel still accepts, or if it
-    /// never answers AUTH.
+    /// A target is silent if its process is stopped, while the kernel still accepts connections for it, or if
+    /// it never answers AUTH.
     #[test]
     fn cb_a40_a_silent_target_is_told_of_in_the_words_of_the_moves_own_clock() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();

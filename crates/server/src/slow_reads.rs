@@ -1,5 +1,5 @@
-//! Slow reads: the threads that produce replies from shared roots, and the pieces that they hand to
-//! the main thread.
+//! Slow reads: the threads that produce replies from roots (second owners of large values), and the pieces
+//! that they hand to the main thread.
 //!
 //! ```text
 //!  main thread ──SlowRead──► pool ──► thread: piece ──► hand-over of one piece ──► main thread ──► session ──► socket's owner
@@ -67,7 +67,7 @@ struct Handed {
 
 impl HandOver {
     fn lock(&self) -> MutexGuard<'_, Handed> {
-        // No foreign code runs under the lock.
+        // The lock is never poisoned, because a panic ends the process.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +138,8 @@ impl HandOver {
 }
 
 impl SlowReadThreads {
-    /// Starts the threads; `threads` is the value of the directive `slow-read-threads`.
+    /// Starts the threads; `threads` is the value of the directive `slow-read-threads`, 0 for half of the
+    /// processors.
     pub fn new(threads: usize, waker: Waker) -> SlowReadThreads {
         let (sender, mailbox) = Mailbox::new(waker.clone());
         let half = || std::thread::available_parallelism().map_or(1, |all| (all.get() / 2).max(1));

@@ -1,4 +1,4 @@
-//! From arguments to a running server, with a log line for each thing that an operator asks: where the
+//! From arguments to a running server, with a log line for each question of an operator: where the
 //! configuration came from, which sockets listen, which event loop runs and why.
 
 use crate::allocator::Allocator;
@@ -85,7 +85,8 @@ fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     Err(Failure::new(format!("{lines}configuration has {count} error{many}: {}\n", texts.source())))
 }
 
-/// Reports what a server that shall move here uses and Sluice lacks; returns the exit status.
+/// Reports which features a server that is to be moved to Sluice uses and Sluice lacks; returns the exit
+/// status.
 fn check_move(words: Vec<Vec<u8>>) -> u8 {
     let environment = |name: &str| std::env::var_os(name).map(OsStringExt::into_vec);
     let judged = MovePlan::read(words, &environment).and_then(|plan| {
@@ -118,10 +119,10 @@ fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
 struct ConfigTexts {
     file: Option<PathBuf>,
     of_file: Vec<u8>,
-    /// Whether the arguments ask for standard input.
+    /// Whether the arguments ask to read a configuration from standard input.
     stdin: bool,
     of_stdin: Vec<u8>,
-    /// The configuration lines that the command-line options mean.
+    /// The configuration lines that the command-line options stand for.
     options: Vec<u8>,
 }
 
@@ -170,7 +171,7 @@ fn read(words: &[Vec<u8>]) -> Result<ConfigTexts, Failure> {
 /// A configuration and its source.
 struct LoadedConfig {
     config: Config,
-    /// The `user` lines, which were taken out of the configuration.
+    /// The `user` and `role` lines, which were taken out of the configuration.
     user_lines: JudgedLines,
     file: Option<PathBuf>,
     source: String,
@@ -403,8 +404,8 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     host.note(LogLevel::Warning, &line);
 }
 
-/// Sets `dir` to the path of the working directory that the kernel reports, because the `dir` lines have
-/// been applied already, in order.
+/// Sets `dir` to the path of the working directory that the kernel reports. The `dir` lines have been applied
+/// in order, so the last one may be relative to an earlier one.
 fn show_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))
@@ -521,8 +522,8 @@ fn log_start(host: &mut Host, config: &Config, source: &str) {
     host.write_pid_file(config);
 }
 
-/// Logs which data a crash loses where the append-only file is off, so that no operator learns it
-/// from a restart.
+/// Logs which data a crash loses where the append-only file is off, so that operators do not learn it only
+/// after a crash.
 fn log_persistence(host: &mut Host, config: &Config) {
     if config.bool(param::APPENDONLY) {
         return;
@@ -589,7 +590,7 @@ pub fn announce(host: &mut Host, config: &Config) {
     host.status.note_ready();
 }
 
-/// Logs the URLs of the metrics endpoint, as a browser wants them.
+/// Logs the URLs of the page and of the metrics, at the first address of the metrics endpoint.
 fn note_metrics(host: &mut Host, config: &Config) {
     let scheme = if config.bool(param::METRICS_TLS) { "https" } else { "http" };
     let urls: Vec<String> = host

@@ -6,7 +6,7 @@ pub const RING: &str = "SLUICE_TEST_RING";
 /// Connections that the main thread keeps at most while I/O threads are active: the number changes each
 /// tenth of a second, up to this one.
 pub const KEPT: &str = "SLUICE_TEST_KEPT";
-/// Any number: threads poll for work before they sleep, whatever processors are idle.
+/// Any number: threads poll for work before they sleep, even if no processor is idle.
 pub const SPIN: &str = "SLUICE_TEST_SPIN";
 /// Additional microseconds that each sync of the append-only file takes, as on a slow disk.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";

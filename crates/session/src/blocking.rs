@@ -8,7 +8,8 @@
 //! Invariants: (1) a session's `waiting` says what the session waits for; a wait that has a list here, or a
 //! deadline, is listed exactly while `waiting` is set (a wait that ends by a message naming its client has no
 //! list); (2) clients of one key are served in the order in which they began to wait; (3) a client is served
-//! between units, before any client's next command, by running its own command again.
+//! between execution units (commands or transactions), before any client's next command, by running its own
+//! command again.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -51,8 +52,8 @@ pub struct Blocking {
     deadlines: BTreeSet<(u64, SessionKey)>,
     /// Clients of WAIT, in the order in which they began to wait.
     replicas: BTreeMap<u64, SessionKey>,
-    /// Clients whose requests the gate has postponed, for a pause, an open unit or another reason, in the
-    /// order in which they began to wait.
+    /// Clients whose requests the checks before execution (the gate) have postponed, because of a pause, an
+    /// execution unit that is suspended, or another reason, in the order in which they began to wait.
     paused: BTreeMap<u64, SessionKey>,
     /// Clients whose scripts wait for their turn, in the order in which they began to wait.
     scripts: BTreeMap<u64, SessionKey>,
@@ -78,12 +79,12 @@ pub struct Blocking {
     due: bool,
     next_order: u64,
     count: usize,
-    /// Clients whose wait for a key also ends when the key is deleted.
+    /// Number of clients whose wait for a key also ends when the key is deleted.
     until_gone: usize,
     /// Keys with clients whose wait also ends when the key is deleted.
     keys_until_gone: usize,
-    /// Arguments of the command that begins to wait, to be replaced before it runs again: positions and
-    /// new bytes. Empty otherwise.
+    /// Positions and new bytes of arguments of the command that begins to wait; they are replaced before the
+    /// command runs again. Empty if none are.
     pub replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
@@ -171,7 +172,7 @@ impl Blocking {
         self.until_gone > 0
     }
 
-    /// A new order, after those of all clients that wait.
+    /// A new order number, higher than those of all clients that wait.
     pub fn next_order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order
@@ -276,7 +277,8 @@ impl Blocking {
         self.deadlines.remove(&(waiting.on.deadline_ms(), client));
     }
 
-    /// Notes that a key has changed: the clients that wait for it are served at the end of the unit.
+    /// Notes that a key has changed: the clients that wait for it are served at the end of the execution
+    /// unit.
     #[inline]
     pub fn key_changed(&mut self, db: usize, key: &[u8]) {
         if let Some(waiters) = self.keys.get_mut(db, key)
@@ -299,8 +301,8 @@ impl Blocking {
         self.due |= self.acknowledged;
     }
 
-    /// Notes that a command was given to the cluster's state machine. Its decisions take effect before the
-    /// next command of any client.
+    /// Notes that a command was given to the cluster's state machine. The machine's decisions take effect
+    /// before the next command of any client.
     pub fn node_has_decided(&mut self) {
         self.node_has_decided = true;
         self.due = true;
@@ -311,9 +313,9 @@ impl Blocking {
         self.replicas.values().copied().collect()
     }
 
-    /// To be called when a reason for postponing ends, such as a pause or an open unit: all postponed
-    /// requests run again, in their order, and the gate postpones anew those that another reason still
-    /// holds.
+    /// To be called when a reason for postponing ends, such as a pause or a suspended execution unit: all
+    /// postponed requests run again, in their order, and the gate postpones those again for which another
+    /// reason still holds.
     pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();
@@ -407,7 +409,7 @@ impl Blocking {
         None
     }
 
-    /// The first client of a key whose order is above `after` and at most `last`.
+    /// The first client that waits for the key and whose order is above `after` and at most `last`.
     pub fn next_waiter(&self, db: usize, key: &[u8], after: u64, last: u64) -> Option<(u64, SessionKey)> {
         let waiters = self.keys.get(db, key)?;
         let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Included(last));

@@ -5,9 +5,9 @@
 //!                    └── keys held: what would change them waits ──────────────────────────────────────────────────┘
 //! ```
 //!
-//! The *moment* of a migration is when its handler runs: the handler takes roots of the values, which keep
-//! them as they are, as a slow read does. Inside a transaction no client can be parked: the process copies
-//! the keys in place, and every client waits.
+//! The *moment* of a migration is when its handler runs: the handler takes roots of the values (second
+//! owners, which keep the values as they are), as a slow read does. Inside a transaction the client cannot be
+//! suspended: the main thread copies the keys itself, and every client waits.
 //!
 //! Invariants: (1) from the moment of a migration to its end, no client changes a key that is to be
 //! deleted, so the deleted value is the one that the other server has; expiry and eviction may delete the
@@ -23,10 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Migrations {
     in_flight: BTreeMap<u64, InFlight>,
-    /// Hashes of the keys that are to be deleted. Another key with the same hash is held back, too.
+    /// Hashes of the keys that are to be deleted. Changes of another key with the same hash have to wait,
+    /// too.
     held: BTreeSet<u64>,
-    /// Migrations that ended while CLIENT PAUSE or an open unit kept them from deleting their keys. They
-    /// count as in flight until the keys are deleted.
+    /// Migrations that ended while CLIENT PAUSE or a suspended transaction or script kept them from deleting
+    /// their keys. They count as in flight until the keys are deleted.
     pub paused: Vec<(u64, MigrationOutcome)>,
     last_id: u64,
 }
@@ -63,13 +64,13 @@ impl Migrations {
         self.held.contains(&hash)
     }
 
-    /// Whether a migration is to delete keys.
+    /// Whether any migration is to delete keys.
     #[inline]
     pub fn hold_any(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Whether a migration is to delete keys in the end.
+    /// Whether the migration with this id is to delete its keys.
     pub fn is_deleting(&self, id: u64) -> bool {
         self.in_flight.get(&id).is_some_and(|migration| migration.deletes)
     }
@@ -103,5 +104,5 @@ impl Migrations {
     }
 }
 
-/// Most migrations at a time that have roots of values and threads of the process: further ones wait.
+/// At most this many migrations at a time have roots of values and threads of the process; further ones wait.
 const IN_FLIGHT_MAX: usize = 64;

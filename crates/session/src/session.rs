@@ -190,7 +190,7 @@ impl Authentication {
     }
 }
 
-/// Form of the address that MOVING notifications to a client name, as CLIENT MAINT_NOTIFICATIONS sets it.
+/// Form of the address in MOVING notifications to a client, as CLIENT MAINT_NOTIFICATIONS sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaintenanceNotices {
     /// No notification is sent.
@@ -204,7 +204,8 @@ pub enum MaintenanceNotices {
     ToSame,
 }
 
-/// The size of a session is bounded, because there can be many clients, and idle ones cost as much.
+/// The size of a session is bounded, because there can be many clients, and an idle one takes as many bytes
+/// as an active one.
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
@@ -217,7 +218,8 @@ impl Caller {
         self.user = identity.user;
     }
 
-    /// User of the client, as defined now: `users.rs` renews it when users change.
+    /// User of the client, as defined now: `users.rs` of the crate `engine` replaces the user when users
+    /// change.
     #[inline]
     pub fn user(&self) -> &Arc<User> {
         &self.user
@@ -417,8 +419,8 @@ pub struct ReplicaState {
     /// The replica acknowledges offsets, because it came by PSYNC: it is closed if it is silent for
     /// `repl-timeout`.
     pub sends_acks: bool,
-    /// End of the stream when a later connection with the same announced address and port asked for the
-    /// data or the stream. `None` again when that later connection has gone.
+    /// Offset at which the stream ended when a later connection with the same announced address and port
+    /// asked for the data or the stream. `None` again when that later connection has gone.
     pub superseded_at: Option<u64>,
     /// Time at which the later connection asked for the data or the stream, seconds since the epoch.
     pub superseded_s: i64,
@@ -488,7 +490,7 @@ pub struct Announced {
     pub rdb_only: bool,
     /// The client wants a snapshot without keys.
     pub without_keys: bool,
-    /// Id of the node of this server's cluster that the replica is; `None` if it announced none.
+    /// Id of the replica as a node of this server's cluster; `None` if it announced none.
     pub node_id: Option<Box<str>>,
 }
 
@@ -568,9 +570,9 @@ pub struct Session {
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
-    /// Messages were pushed to the output since [`Session::durable_at`] was last raised for pushed
-    /// messages: what was written before them must be durable before they are sent. Set only if replies
-    /// wait for durability.
+    /// Messages were pushed to the output since [`Session::durable_at`] was last raised for pushed messages.
+    /// Before they are sent, the append-only file must be durable up to the time at which they were pushed.
+    /// Set only if replies wait for durability.
     pub was_pushed: bool,
     /// Most bytes of output that were handed over at once since the cron last looked, for display;
     /// [`u32::MAX`] for more.
@@ -691,8 +693,8 @@ impl Session {
         self.outbox.capacity_bytes() + self.front.as_ref().map_or(0, |front| front.capacity_bytes())
     }
 
-    /// Output that the server may take now. While a thread still produces a reply, this is nothing that
-    /// follows the reply.
+    /// Output that the server may take now. While a thread still produces a reply, this excludes all output
+    /// that follows the reply.
     #[inline]
     pub fn unsent_mut(&mut self) -> &mut Outbox {
         match self.front.as_deref_mut() {

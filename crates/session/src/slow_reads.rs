@@ -1,5 +1,4 @@
-//! Slow reads: replies that separate threads produce from shared roots, so that other clients
-//! need not wait.
+//! Slow reads: replies that separate threads produce, so that other clients need not wait.
 //!
 //! ```text
 //!  handler ──a thread is free──► Produce ──► pieces, ahead of the client by 512 KiB at most ──► end ──► resumed
@@ -7,15 +6,15 @@
 //! ```
 //!
 //! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up, as
-//! any read does, and takes roots of the values, which keep them as they are; the thread then reads nothing
-//! but these roots.
+//! any read does, and takes roots of the values (second owners, which keep the values as they are); the
+//! thread then reads nothing but these roots.
 //!
 //! A thread belongs to one read until the reply is whole. Two rules keep slow readers from stopping the
 //! others. (a) If a thread has waited a second for its client while other reads wait for a thread, the rest
 //! of the reply goes into the client's output. Once another read has waited a second while slow readers
-//! hold all threads, this applies to all of them at once, so that the seconds do not add up. (b) While slow
-//! readers hold all threads, reads of up to four times the number of elements that makes a read slow run on
-//! the main thread.
+//! hold all threads, this applies to all slow readers at once, so that the seconds do not add up. (b) While
+//! slow readers hold all threads, a read runs on the main thread if it has at most four times as many
+//! elements as make a read slow.
 //!
 //! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the
 //! server takes no other output of the session: output that follows the reply waits in the outbox

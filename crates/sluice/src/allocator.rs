@@ -1,7 +1,7 @@
 //! The global allocator, and its figures for INFO.
 //!
-//! jemalloc, because entries are allocated and freed in sizes that change over months: its size classes
-//! and its decay keep resident memory near used memory, and it reports both.
+//! The allocator is jemalloc, because entries are allocated and freed in sizes that change over months: its
+//! size classes and its decay keep resident memory near used memory, and it reports both.
 
 use sluice_server::{Allocated, Allocator, ReportMemory};
 use std::alloc::{GlobalAlloc, Layout};
@@ -21,12 +21,12 @@ pub static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 /// string's pages would not be taken from that run, and the system would have to clear new pages (BITOP
 /// of 512 MB took three times as long; bench/record, `types`).
 ///
-/// Large blocks begin at a page: by default each takes one more page, so that it can begin
-/// anywhere in its first page. A block of 16 KiB took a quarter more for this, and the pages of
-/// a long string, which were never adjacent, were read at two thirds of the speed of adjacent
-/// ones (BITCOUNT of 512 MB; bench/record, `types`).
-// SAFETY: jemalloc reads a pointer to bytes that end with a zero byte at this name. A reference to an array
-// is such a pointer, the array lives as long as the program, and nothing writes to either.
+/// With `cache_oblivious:false` large blocks begin at a page boundary. By default each takes one more page,
+/// so that it can begin anywhere in its first page. A block of 16 KiB took a quarter more for this, and the
+/// pages of a long string, which were never adjacent, were read at two thirds of the speed of adjacent ones
+/// (BITCOUNT of 512 MB; bench/record, `types`).
+// SAFETY: under this symbol name jemalloc expects a pointer to bytes that end with a zero byte. A reference
+// to an array is such a pointer, the array lives as long as the program, and nothing writes to either.
 // JUSTIFICATION: this is the only place for the setting; it cannot be changed once jemalloc has started.
 #[cfg(not(sluice_system_allocator))]
 #[unsafe(export_name = "_rjem_malloc_conf")]
@@ -211,8 +211,9 @@ fn report_memory(bytes: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// Address space for the names of functions: with the debug information of a debug build they took 121
-/// MiB, because nothing is freed. Only touched pages use memory.
+/// Size of the report's address space. Most of it serves to find the names of functions for the stack trace:
+/// with the debug information of a debug build that took 121 MiB, because nothing is freed. Only touched
+/// pages use memory.
 const REPORT_BYTES: usize = 4 << 30;
 
 /// The current figures. Cost: about 400,000 instructions, because jemalloc walks all its arenas.
@@ -266,13 +267,14 @@ fn purge() -> std::io::Result<()> {
     let name = c"arena.4096.purge";
     // SAFETY: the name ends with a zero byte; all other pointers are null, which says that there is no value
     // to read or to write, as this control demands.
-    // JUSTIFICATION: MEMORY PURGE has no safe wrapper, and the crate's unsafe one always passes a value.
+    // JUSTIFICATION: jemalloc's purge control has no safe wrapper, and the unsafe `raw::write` of
+    // `tikv_jemalloc_ctl` always passes a value.
     let status = unsafe { tikv_jemalloc_sys::mallctl(name.as_ptr(), null_mut(), null_mut(), null_mut(), 0) };
     if status == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(status)) }
 }
 
-/// From now on jemalloc faults, with locks held, when it needs memory from the kernel for its first
-/// arena, which is the main thread's: for a test of the report of such a fault.
+/// For tests of the crash report: from now on jemalloc faults, while it holds locks, as soon as its first
+/// arena (the main thread's) needs memory from the kernel.
 #[cfg(debug_assertions)]
 fn fault_when_growing() {
     use std::ffi::c_void;
@@ -295,7 +297,8 @@ fn fault_when_growing() {
     static NAME: &std::ffi::CStr = c"arena.0.extent_hooks";
     let mut old: *mut extent_hooks_t = null_mut();
     let mut size = size_of_val(&old);
-    // SAFETY: this control reads one pointer to the hooks in use, which `old` has room for, as `size` says.
+    // SAFETY: this control writes one pointer, to the hooks in use, to `old`, which has room for it; `size`
+    // is its size.
     // JUSTIFICATION: only hooks make jemalloc fault while it holds its locks; they have no safe wrapper.
     // Tests only.
     let status = unsafe {

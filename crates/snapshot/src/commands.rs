@@ -1,4 +1,4 @@
-//! Values as the commands that recreate them: for the base of an append-only file, and for a cluster
+//! Writes values as the commands that recreate them: for the base of an append-only file, and for a cluster
 //! node that is given a slot.
 //!
 //! Writing may stop after each command, and within the bytes of a long string, and resume later at the
@@ -27,13 +27,13 @@ enum ValueStage {
     Elements(usize),
     /// The entries of a stream up to and including this id are written; `MIN`: none, as no entry has that id.
     Entries(StreamId),
-    /// This many groups of a stream are written, and of the next group the part that `in_group` says.
+    /// This many groups of a stream are written, and the part of the next group that `in_group` describes.
     Groups { done: usize, in_group: Option<GroupPosition> },
     /// Only the expiry is left.
     Expiry,
 }
 
-/// The written part of a group whose own command is written.
+/// How much of a group is written after its XGROUP CREATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GroupPosition {
     /// This many consumers, with their pending entries.
@@ -111,8 +111,8 @@ impl CommandWriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Writes one SET. The last bytes of the string are written together with the end of the command, so
-    /// that a string at which writing has stopped always has bytes left.
+    /// Writes one SET. The last bytes of the string are written together with the end of the command, so that
+    /// bytes are always left if writing stops within the string.
     fn string(&mut self, text: Str<'_>, done: usize) -> ControlFlow<ValueStage> {
         match text {
             Str::Int(_) => {
@@ -203,7 +203,8 @@ impl CommandWriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Writes fields without an expiry many to a command, and each other field with a command of its own.
+    /// Writes many fields without an expiry in one command, and each field with an expiry in a command of its
+    /// own.
     fn hash(&mut self, hash: HashRef<'_>, mut done: usize) -> ControlFlow<ValueStage> {
         let (mut argv, mut behind) = (Vec::new(), 0);
         for field in hash.iter_from(done) {
@@ -274,8 +275,8 @@ impl CommandWriter<'_> {
         let (last, deleted) = (log.last_id().to_text(), log.max_deleted_id().to_text());
         let added = log.entries_added().to_string();
         if log.len() == 0 {
-            // A stream without entries is made by adding an entry that is trimmed at once. No entry has
-            // the least id.
+            // A stream without entries is made by adding an entry that is trimmed at once. No entry can have
+            // the least id, so the added entry has the id 0-1 in its place.
             let id = if log.last_id() == StreamId::MIN { b"0-1".to_vec() } else { last.clone() };
             self.command([b"XADD", self.key, b"MAXLEN", b"0", &id, b"x", b"y"]);
         }
@@ -284,7 +285,7 @@ impl CommandWriter<'_> {
         self.pause(ValueStage::Groups { done: 0, in_group: None })
     }
 
-    /// Writes the group that `done` others precede, from `from` on.
+    /// Writes the group at index `done`, from the position `from` on.
     fn group(
         &mut self,
         group: &ConsumerGroup,

@@ -57,9 +57,9 @@ pub struct LoadOptions {
     /// Whether keys past their expiry are loaded, too.
     pub keeps_expired: bool,
     /// Whether the connection that carries the file checks its bytes. A missing checksum is accepted in any
-    /// case; the log then says that the checksum was skipped for this transfer.
+    /// case; if this is `true`, the log says that the checksum was skipped for this transfer.
     pub is_checked_on_the_way: bool,
-    /// Whether a later save may replace the file, so that a file of which records are dropped has to be
+    /// Whether a later save may replace the file. If so, a file from which records were dropped has to be
     /// kept under a second name.
     pub replaces_file: bool,
 }
@@ -213,7 +213,8 @@ impl FileLoad {
         self.log_cause(&error, out);
     }
 
-    /// Logs the fault of the file. The last line has the reference's text, which scripts look for.
+    /// Logs the fault of the file. The last line has the reference's text, which scripts of operators look
+    /// for.
     fn log_cause(&self, error: &LoadError, out: &mut Reporter<'_>) {
         // An unsupported value needs no line about its key, because its own line names the key.
         if !matches!(error.problem, Problem::Unsupported { .. })
@@ -266,7 +267,8 @@ impl FileLoad {
         }
     }
 
-    /// Logs the line that scripts look for when a file is damaged, and the remedies of an operator.
+    /// Logs the line that scripts of operators look for when a file is damaged, and names the tool that
+    /// examines the file.
     fn log_damage(&self, offset: u64, out: &mut Reporter<'_>) {
         let text = format!(
             "RDB file integrity check failed at byte {offset}: sluice-check-rdb reports how many keys before are good"
@@ -327,10 +329,11 @@ const MAGIC_BYTES: usize = 9;
 #[derive(Clone, Copy)]
 enum ExpiredKeys {
     LeftOut,
-    /// Expired keys are left out. If the file belongs to a history, replicas that continue from the file
-    /// still have these keys and fields of hashes, so the stream begins with their deletions.
+    /// Expired keys are left out. If the file belongs to a replication history, replicas that continue from
+    /// the file still have these keys and fields of hashes, so the replication stream begins with their
+    /// deletions.
     ReportedToReplicas,
-    /// Expired keys are loaded, because a log follows the file.
+    /// Expired keys are loaded, because the commands of an append-only file follow.
     Loaded,
 }
 
@@ -361,7 +364,7 @@ struct LoadState {
 }
 
 impl LoadState {
-    /// Logs and counts the records that were dropped beside keys.
+    /// Logs and counts the dropped records, none of which are keys.
     fn log_dropped(&mut self, out: &mut Reporter<'_>) {
         self.brought.counts.dropped = self.dropped.with_data();
         self.dropped.lines().into_iter().for_each(|(level, line)| out.log(level, line));
@@ -508,7 +511,7 @@ impl LoadTarget<'_> {
             }
             b"aof-base" if value == b"1" => say("RDB is base AOF".to_owned()),
             b"cluster-slot-states" => self.state.brought.slot_states = Some(value.to_vec()),
-            // Sizes of the slots that follow: a hint, which is not used.
+            // `slot-info` has the sizes of the slots that follow, a hint that is not used.
             b"redis-bits" | b"aof-base" | b"aof-preamble" | b"slot-info" => {}
             b"repl-stream-db" => {
                 let db = parse_i64(value).and_then(|db| usize::try_from(db).ok());
@@ -610,7 +613,7 @@ pub struct PreambleLoad {
 }
 
 impl PreambleLoad {
-    /// Begins the load of a log of `size` bytes.
+    /// Begins the load of an append-only file of `size` bytes.
     pub fn new(now: Now, lfu: bool, size: u64) -> PreambleLoad {
         let (duplicates, expired) = (Duplicates::Refused, ExpiredKeys::Loaded);
         let rules = LoadRules { duplicates, now, lfu, expired, left: size };
@@ -647,5 +650,5 @@ impl PreambleLoad {
 /// The fewest bytes of a file that a key takes with its value: a type byte, an empty key and an empty
 /// value.
 const KEY_BYTES_MIN: u64 = 3;
-/// The most skipped keys that are named in the log; the last line counts all of them.
+/// Of the empty, skipped and repaired keys, the log names at most this many each.
 const SAID_KEYS_MAX: u64 = 100;

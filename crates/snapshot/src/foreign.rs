@@ -1,5 +1,5 @@
-//! Parts of a file beside keys that this server does not know: dropped while the file is read, and named
-//! in the log.
+//! Parts of a file that are no keys and that this server does not know: they are dropped while the file is
+//! read, and named in the log.
 //!
 //! Invariant: memory does not grow with the file: at most [`MODULES_MAX`] modules and [`NAMES_MAX`]
 //! names of fields are distinguished, and all others are only counted.

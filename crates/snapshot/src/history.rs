@@ -1,10 +1,10 @@
 //! The position in a replication history that the data of a file have.
 //!
-//! A snapshot names the position in its fields `repl-id` and `repl-offset`, a log in annotations after
-//! its units (`docs/formats/aof.md`). A unit that no annotation follows has moved the data away from the
-//! last position: replicas of that history may lack the unit, or have it. A log that begins at another
-//! position than the end of the log before it shows that a crash has cut off the end of the earlier log,
-//! whose sync had failed.
+//! A snapshot names the position in its fields `repl-id` and `repl-offset`; a log (append-only file) names it
+//! in annotations after commands and transactions (`docs/formats/aof.md`). A command or transaction that no
+//! annotation follows has moved the data away from the last position: replicas of that history may lack the
+//! change, or have it. If a log does not begin at the position at which the log before it ended, a crash has
+//! cut off the end of the earlier log, whose sync had failed.
 
 use std::mem::take;
 

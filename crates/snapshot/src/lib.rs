@@ -1,7 +1,7 @@
 //! Snapshots of a keyspace: written in pieces as an RDB file or as commands, and read back into a keyspace.
 //!
 //! ```text
-//!  Keyspace, or what a cut captured ──SnapshotFile──► pieces of 256 KiB ──► a file, a replica
+//!  Keyspace, or captured entries ──SnapshotFile──► pieces of 256 KiB ──► a file, a replica
 //!  a file, a primary ──SnapshotSource──► FileLoad ──► Keyspace, libraries, a point of a history
 //! ```
 //!

@@ -35,7 +35,7 @@ pub struct LoadProgress {
     pub keys_loaded: AtomicU64,
     /// Keys that were left out because they had expired.
     pub keys_expired: AtomicU64,
-    /// Bytes in use of the chunks of the loaded keyspace, which the engine does not count yet.
+    /// Bytes in use in the chunks of the keyspace that is being loaded, which the engine does not count yet.
     chunk_bytes_used: AtomicUsize,
     chunk_bytes_touched: AtomicUsize,
     /// Directive `key-load-delay`. Written by the main thread.
@@ -104,7 +104,7 @@ impl LoadProgress {
 
     /// The news for the main thread, locked for a change.
     pub fn news(&self) -> MutexGuard<'_, LoadNews> {
-        // A panic ends the process.
+        // The lock is never poisoned, because a panic ends the process.
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,7 +11,7 @@ pub trait SnapshotSource: Send {
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
 
     /// Gives the file a second name, durably, so that its records survive when another file takes its
-    /// place. Returns that name, which may exist already, or `None` if the file is not one of this
+    /// place. Returns that name, which may exist already, or `None` if the snapshot is no file of this
     /// server. Errors: the reason.
     fn keep(&mut self) -> Result<Option<String>, String> {
         Ok(None)

@@ -22,11 +22,11 @@ pub struct RdbAux<'a> {
     pub used_memory: usize,
     /// Whether the snapshot is the base of an append-only file.
     pub is_aof_base: bool,
-    /// The snapshot's position in the replication stream, when the snapshot is for a replica.
+    /// The snapshot's position in the replication stream; `None` if there is none.
     pub stream: Option<StreamPosition<'a>>,
     /// Open slots of a primary of a cluster, when the snapshot is for a replica.
     pub slot_states: Option<&'a str>,
-    /// Slot imports that another server carries out.
+    /// Slot imports in progress.
     pub imports: &'a [SlotImport],
 }
 
@@ -41,8 +41,8 @@ pub fn options(config: &Config, version: Version) -> WriteOptions {
     WriteOptions { version, compression, checksum: config.bool(param::RDBCHECKSUM) }
 }
 
-/// The write options of a file for replicas that understand `codec`. With `None` the file is not
-/// compressed as a whole, and strings are compressed if the configuration says so.
+/// The write options of a file for replicas that understand `codec`. With `None` the file is not compressed
+/// as a whole, and strings are compressed if the configuration asks for that.
 pub fn options_for_replicas(
     config: &Config,
     version: Version,

@@ -3,9 +3,9 @@
 //!
 //! A *step* is an operation that changes something: create, write, truncate, sync, rename, link, remove,
 //! sync of a folder. For the faults of reading, a step is a read. The files are real; a model in memory
-//! holds what of them is durable: bytes by `sync`, names by `sync_folder`. After a crash the folder
-//! holds everything durable and, chosen by the seed, some of the rest: single pages of a file (a hole
-//! before them is zeros), and the names up to one of their changes, the last of which may be half done.
+//! records which parts of them are durable: bytes by `sync`, names by `sync_folder`. After a crash the folder
+//! holds everything durable and, chosen by the seed, some of the rest: single pages of a file (a hole before
+//! them is zeros), and the oldest changes of names, the last of which may be half done.
 
 use super::replacement::folder_of;
 use super::{FileAccess, LockHold, LockRefused, Real, Storage, StorageFile};

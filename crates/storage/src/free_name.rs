@@ -64,9 +64,9 @@ impl<'a> FreeName<'a> {
     }
 }
 
-/// Gives a file a second name, durably: the first name with `ending` and a number. If another file later
-/// takes the file's name, the data stays under the second name. Returns the second name, which may exist
-/// from an earlier call.
+/// Gives a file a second name, durably: the first free name with `ending` and a number. If another file later
+/// takes the file's name, the data stays under the second name. Returns the second name, which may exist from
+/// an earlier call.
 pub fn second_name(storage: &dyn Storage, file: &Path, ending: &str) -> io::Result<PathBuf> {
     let names = FreeName::numbered(file, ending);
     let second = names.find_where(storage, |name| storage.is_same(file, name))?;

@@ -1,7 +1,7 @@
 //! The end of a file that is cut off, kept in a separate file.
 //!
-//! Invariants: (1) a file is cut off after its end is durable under another name; (2) where the end cannot
-//! be kept, nothing is cut off; (3) the copy never takes the name of an existing file.
+//! Invariants: (1) a file is cut off only after its end is durable under another name; (2) where the end
+//! cannot be kept, nothing is cut off; (3) the copy never takes the name of an existing file.
 
 use super::replacement::folder_of;
 use super::{FreeName, Replacement, Storage, StorageFile};

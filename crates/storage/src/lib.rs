@@ -5,9 +5,9 @@
 //! Linux has marked the pages clean, so the next one would succeed with nothing written; (3) the behaviour
 //! after disk faults is tested through [`faulty`], which loses what a crash of the machine would lose.
 //!
-//! The log, the pid file and the kernel's own files (`/proc`, `/sys`) do not go through this
-//! crate, because they hold no data to keep. The crate starts no threads: each function returns
-//! when the disk has answered.
+//! The server's log, the pid file and the kernel's own files (`/proc`, `/sys`) do not go through this crate,
+//! because they hold no data to keep. The crate starts no threads: each function returns when the disk has
+//! answered.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub trait Storage: Send + Sync {
     /// locked as long as it is open, where the file system has locks, for [`Storage::is_written`].
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Whether a process holds open a file that it created, in whatever container the process runs.
+    /// Whether a process that created this file still has it open, even a process in another container.
     fn is_written(&self, path: &Path) -> bool;
 
     /// Opens a file for reading.
@@ -131,7 +131,7 @@ pub struct FileAccess {
 }
 
 impl FileAccess {
-    /// The permissions for a file with this owner and group that let no user do more than `self` does.
+    /// The permissions under which no user may do more with a file of this owner and group than under `self`.
     pub(crate) fn mode_for(self, uid: u32, gid: u32) -> u32 {
         if (uid, gid) == (self.uid, self.gid) {
             return self.mode;

@@ -1,9 +1,9 @@
 //! Claims of data files: a second server that would write the same file is refused.
 //!
 //! A claim is a file beside the data that is locked as long as the process lives; the kernel unlocks it,
-//! whatever ends the process. The file holds the process id, and is removed when the server ends in order.
-//! A file that a crash left is not locked, and is used again. A file of that name with other contents than
-//! a process id is locked, too, and stays as it is; a symbolic link is not followed.
+//! whatever ends the process. The file holds the process id, and is removed when the server exits normally. A
+//! file that a crash left is not locked, and is used again. A file of that name with other contents than a
+//! process id is locked, too, and stays as it is; a symbolic link is not followed.
 //!
 //! Invariants: (1) servers with different file names may share a folder, and a server that writes nothing
 //! by itself (no save points, no append-only file) claims nothing. An append-only file that is open, or is

@@ -133,8 +133,8 @@ impl Replacement {
         self.target = target;
     }
 
-    /// Writes all of these bytes. After a failure no more bytes are written, because the gap
-    /// would never be noticed.
+    /// Writes all of these bytes. After a failure no more bytes are written, because a gap in the file would
+    /// never be noticed.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         assert!(matches!(self.stage, Stage::Writing | Stage::Failed), "nothing is written after the end");
         if self.stage == Stage::Failed {

@@ -1,4 +1,5 @@
-//! Temporary files of snapshots and logs: their names, and the removal of files that a dead server left.
+//! Temporary files of snapshots and append-only files: their names, and the removal of files that a dead
+//! server left.
 
 use crate::{Storage, plain_error};
 use nix::errno::Errno;
@@ -35,7 +36,8 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
         let is_alive =
             i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH));
         let path = folder.join(&name);
-        // A process in another container may have the id of this one, or an id that no process has here.
+        // The lock on the file is checked, too: a process in another container may have the id of this one,
+        // or an id that no process has here.
         if is_alive && pid != std::process::id() || storage.is_written(&path) {
             continue;
         }
@@ -53,8 +55,8 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
     }
 }
 
-/// Whether a file may be one that a server was writing: it is empty, or begins as a snapshot, a log
-/// or a manifest does.
+/// Whether a file may be one that a server was writing: it is empty, or begins as a snapshot, an append-only
+/// file or a manifest does.
 pub(crate) fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
     let mut start = [0; 8];
     let read = storage.open(path).and_then(|mut file| file.read(&mut start));
@@ -66,7 +68,7 @@ pub(crate) fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
     read.is_err() || MAGICS.iter().chain(BEGINNINGS).any(|magic| begins(&&magic[..]))
 }
 
-/// The first bytes of logs and manifests.
+/// The first bytes of append-only files and manifests.
 const BEGINNINGS: &[&[u8]] = &[b"*", b"#", b"file "];
 
 /// The id of the process whose temporary file has this name. The names are this program's and the

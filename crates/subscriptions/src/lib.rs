@@ -5,8 +5,8 @@
 //! the messages to sockets.
 //!
 //! Invariants: (1) no session is known here: receivers are returned as values or lists; (2) removing a
-//! client costs O(its own subscriptions and keys), not O(all); (3) a change on which decisions of the gate
-//! depend advances the epoch of the list that changes.
+//! client costs O(its own subscriptions and keys), not O(all); (3) a change on which the checks before a
+//! command (the gate) depend advances the epoch of the list that changes.
 #![forbid(unsafe_code)]
 
 pub mod multicast;

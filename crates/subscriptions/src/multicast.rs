@@ -119,7 +119,7 @@ impl Multicast {
         (self.text, self.receivers)
     }
 
-    /// Bytes that the allocator has given, without the shared values in the text.
+    /// Bytes that the allocator has given out, without the shared values in the text.
     pub(crate) fn footprint(&self) -> usize {
         self.text.footprint() + heap::vec(&self.receivers) + heap::vec(&self.lists)
     }
@@ -156,7 +156,7 @@ impl Lists {
 }
 
 impl Multicasts {
-    /// Bytes that the allocator has given for the lists and their texts.
+    /// Bytes that the allocator has given out for the lists and their texts.
     pub fn footprint(&self) -> usize {
         let all = self.groups.iter().flat_map(|group| &group.lists);
         heap::vec(&self.groups)

@@ -2,12 +2,12 @@
 //!
 //! Invariants: (1) the list of a topic contains a client at most once, at the index stored in the
 //! client's own list; (2) a topic without subscribers does not exist; (3) no session is known here: the
-//! engine's `delivery.rs` sends.
+//! engine's `delivery.rs` sends the messages.
 //!
 //! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has, because
 //! the last subscriber in the topic's list takes the index of a removed one. Removing a client costs O(log
-//! topics) for each of its subscriptions. The number of subscriptions of a client has no limit: `tot-mem`
-//! of CLIENT LIST counts them, as in the reference.
+//! topics) for each of its subscriptions. The number of subscriptions of a client has no limit; as in the
+//! reference, their bytes count in `tot-mem` of CLIENT LIST.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -152,7 +152,7 @@ struct Topics {
 struct Topic {
     name: Arc<[u8]>,
     subscribers: Vec<SessionKey>,
-    /// The pattern with its long character classes prepared; `None` for other topics.
+    /// The pattern with its long character classes prepared; `None` for a topic without such classes.
     long_classes: Option<LongClasses>,
 }
 
@@ -188,7 +188,7 @@ impl PubSub {
         }
     }
 
-    /// Bytes that the allocator has given. O(topics and clients).
+    /// Bytes that the allocator has given out. O(topics and clients).
     pub fn footprint(&self) -> usize {
         let topic = |topic: &Topic| {
             heap::block(2 * size_of::<usize>() + topic.name.len())
@@ -281,7 +281,7 @@ impl PubSub {
         indexes.into_iter().flatten().map(|(slot, _)| topics.slots[*slot as usize].name.clone()).collect()
     }
 
-    /// All topics of a client with whether each is a pattern, in arbitrary order.
+    /// All topics of a client, each with a flag that says whether the topic is a pattern, in arbitrary order.
     pub fn names(&self, client: SessionKey) -> impl Iterator<Item = (&[u8], bool)> {
         KINDS.into_iter().flat_map(move |kind| {
             let topics = &self.topics[kind as usize];
@@ -298,8 +298,9 @@ impl PubSub {
         Subscribed { channels, patterns, shards, bytes: heap::short(own.bytes) }
     }
 
-    /// Adds the subscribers of a channel or shard channel as targets of the running command's message.
-    /// Returns the number of receivers; a client counts once for each matching subscription.
+    /// Adds a channel or shard channel, and the patterns that match a channel, as targets of the running
+    /// command's message. Returns the number of receivers; a client counts once for each matching
+    /// subscription.
     pub fn publish(&mut self, kind: TopicKind, channel: &[u8]) -> usize {
         self.met.add(channel);
         let mut targets = std::mem::take(&mut self.outgoing.targets);

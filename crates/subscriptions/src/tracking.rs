@@ -8,10 +8,11 @@
 //!
 //! Invariants: (1) a client that does not track has no entry, and its old items in rows are dead, because
 //! their tracking number belongs to no client; (2) removing dead items never needs a scan of the whole
-//! table at once: one shard is swept every 100 ms, and all shards in slices once a quarter of the items is
-//! dead; (3) no session is known here: the engine sends; (4) a client that does not track costs no look-up
-//! here, because a flag of the session says so; (5) the filter that commands check at each change
-//! (`KeyFilter`) contains all keys with rows, so a change of any other key costs one look at the filter.
+//! table at once: one shard is swept every 100 ms, and all shards in slices once more than a quarter of the
+//! items is dead; (3) no session is known here: the engine sends; (4) a client that does not track costs no
+//! look-up here, because a flag of the session says so; (5) the filter that commands check at each change
+//! (`KeyFilter`) contains all keys with rows, so a change of any other key usually costs only one look at the
+//! filter.
 
 pub mod broadcast;
 pub mod prefixes;
@@ -38,7 +39,7 @@ pub struct Tracking {
     table: TrackingTable,
     /// Prefixes of clients in BCAST mode.
     pub prefixes: Prefixes,
-    /// Changes below prefixes that are being sent to clients.
+    /// Changes of keys, by their prefixes, that are being sent to clients in BCAST mode.
     pub broadcasts: BroadcastsUnderWay,
     /// Indexed by the slot of the client's key.
     pub clients: Vec<Option<Box<TrackingClient>>>,
@@ -57,8 +58,8 @@ pub struct Tracking {
     dead_prefixes: Vec<(Tracker, BTreeSet<Arc<[u8]>>)>,
     /// Shards of emptied tables, to be freed in slices.
     remains: Vec<Vec<Shard>>,
-    /// Clients whose held-back invalidations are sent at the end of an iteration, unless an execution
-    /// unit is open.
+    /// Clients whose held-back invalidations are sent at the end of an iteration, unless a transaction or
+    /// script is suspended.
     pub releasing: Vec<SessionKey>,
     /// Redirection targets of clients that have since ended; they have to drop all copies.
     pub orphaned: Vec<SessionKey>,
@@ -90,12 +91,13 @@ pub struct TrackingClient {
     /// CLIENT CACHING was called: the next command is an exception to OPTIN or OPTOUT.
     pub caching: bool,
     prefixes: BTreeSet<Arc<[u8]>>,
-    /// Bytes that the prefixes count as the client's memory.
+    /// Bytes of the prefixes that count as the client's memory.
     prefix_bytes: usize,
     /// Number of rows that contain the client.
     items: usize,
-    /// Invalidations for the redirection target, held back until the reply of the running unit or of a
-    /// slow read is sent. Otherwise the target could be notified before the reply to an older read.
+    /// Invalidations for the redirection target, held back until the reply of the running command or
+    /// transaction, or of a slow read, is sent. Otherwise the target could be notified before the reply to an
+    /// older read.
     pub held: Option<HeldBack>,
 }
 
@@ -119,7 +121,7 @@ pub enum TrackingMode {
     OptIn,
     /// Keys that the client reads, except in a command after CLIENT CACHING NO.
     OptOut,
-    /// All keys below the client's prefixes, read or not.
+    /// All keys that begin with one of the client's prefixes, read or not.
     Broadcast,
 }
 
@@ -168,7 +170,8 @@ impl Tracking {
         self.table.items()
     }
 
-    /// Keys and items together, the measure that grows when a row or an item is added.
+    /// Keys and items together; grows when a row or an item is added. A key whose long name is kept counts as
+    /// several.
     pub fn load(&self) -> usize {
         self.table.charged_keys() + self.table.items()
     }
@@ -178,7 +181,7 @@ impl Tracking {
         self.prefixes.len()
     }
 
-    /// Bytes that the allocator has given. O(clients and prefixes).
+    /// Bytes that the allocator has given out. O(clients and prefixes).
     pub fn footprint(&self) -> usize {
         let client = |client: &TrackingClient| {
             let held = match &client.held {
@@ -259,8 +262,8 @@ impl Tracking {
         }
     }
 
-    /// Ends tracking for a client whose connection has ended or was reset. Changes of keys that it has
-    /// read are no longer reported, so its redirection target has to drop all copies.
+    /// Ends tracking for a client that has disconnected or has sent RESET. Changes of keys that it has read
+    /// are no longer reported, so its redirection target has to drop all copies.
     pub fn leave(&mut self, key: SessionKey) {
         let Some(client) = self.client(key) else { return };
         let may_have_copies = client.items > 0 || client.held.is_some() || !client.prefixes.is_empty();
@@ -429,7 +432,8 @@ impl Tracking {
         self.sweep_left > 0 || !self.remains.is_empty() || !self.dead_prefixes.is_empty()
     }
 
-    /// Whether redirection targets of ended clients have to drop all copies once no unit is open.
+    /// Whether redirection targets of ended clients have to drop all copies once no transaction or script is
+    /// suspended.
     #[inline]
     pub fn has_orphaned(&self) -> bool {
         !self.orphaned.is_empty()
@@ -542,7 +546,7 @@ impl TrackingClient {
     }
 }
 
-/// Bytes that a prefix counts as its client's memory, without the name. The name counts in full for each
+/// Bytes of a prefix, without the name, that count as its client's memory. The name counts in full for each
 /// client that has registered it.
 const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<Tracker>();
 

@@ -29,12 +29,12 @@ pub struct Watching {
 #[derive(Debug, Default)]
 struct OwnKeys {
     keys: Vec<(usize, Box<[u8]>)>,
-    /// Bytes that the keys count as the client's memory.
+    /// Bytes of the keys that count as the client's memory.
     bytes: usize,
 }
 
-/// Bytes that a watched key of this length counts for a client: the key is in the client's list and
-/// in the map.
+/// Bytes by which a watched key of this length increases a client's memory: the key is in the client's list
+/// and in the map.
 fn bytes_of_key(len: usize) -> usize {
     2 * len + size_of::<(usize, Box<[u8]>)>() + size_of::<(SessionKey, bool)>()
 }
@@ -76,7 +76,7 @@ impl Watching {
         Watching { epoch, ..Watching::default() }
     }
 
-    /// Bytes that the allocator has given. O(watched keys).
+    /// Bytes that the allocator has given out. O(watched keys).
     pub fn footprint(&self) -> usize {
         let watchers = |of: &BTreeMap<SessionKey, bool>| heap::tree::<SessionKey, bool>(of.len());
         let own = |OwnKeys { keys, .. }: &OwnKeys| {

@@ -1,7 +1,8 @@
 //! The cost of records and handshakes on one thread: `cargo run --release -p sluice-tls --example cost`.
 //!
-//! Prints nanoseconds to encrypt and to decrypt records of three sizes in memory, and handshakes a second:
-//! of the server's side alone, by the time inside its calls, and of both sides.
+//! Prints nanoseconds to encrypt and to decrypt records of three sizes in memory, and handshakes a second.
+//! Full handshakes are measured on the server's side alone, by the time inside its calls, and on both sides;
+//! handshakes that resume a session, on the server's side alone.
 
 #![allow(clippy::disallowed_methods, reason = "it measures")]
 
@@ -85,7 +86,7 @@ fn connect(context: &Context, server_time: &mut Duration) -> (Session, Session) 
     (server, client)
 }
 
-/// Full handshakes: the best of many batches, because other programs disturb the measurement.
+/// Full handshakes: the fastest of many, because other programs disturb the measurement.
 fn handshakes(name: &str, context: &Context) {
     let (mut server_best, mut best) = (Duration::MAX, Duration::MAX);
     for _ in 0..2000 {

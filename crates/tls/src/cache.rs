@@ -25,7 +25,7 @@ pub(crate) struct Cache {
 struct ResumableSessions {
     states: HashMap<Vec<u8>, CachedState>,
     /// Ids with the number of their `put`, oldest first. An id that was taken or replaced since stays until
-    /// it is the oldest; the number then differs from that of the state.
+    /// it is the oldest; its number then belongs to no state.
     order: VecDeque<(Vec<u8>, u64)>,
     puts: u64,
 }

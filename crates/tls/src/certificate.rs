@@ -1,7 +1,7 @@
 //! Reading certificates: serial number, dates, names, usages.
 //!
-//! Certificates of peers come here only after webpki has verified them, certificates of operators always;
-//! neither may cause a panic.
+//! Certificates of operators and of peers come here, even certificates of peers that webpki has refused; none
+//! of them may cause a panic.
 
 use x509_cert::certificate::{CertificateInner, Raw, Version};
 use x509_cert::der::asn1::{
@@ -200,7 +200,8 @@ impl Certificate {
     }
 }
 
-/// The sides of TLS that keyUsage and Netscape's certificate type, which webpki does not read, tell apart.
+/// The sides of TLS, as far as keyUsage and Netscape's certificate type distinguish them; webpki reads
+/// neither extension.
 #[derive(Clone, Copy)]
 pub(crate) enum OlderUsage {
     Client,

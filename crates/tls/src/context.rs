@@ -191,7 +191,8 @@ pub fn is_certificates(bytes: &[u8]) -> bool {
 }
 
 /// The CA certificates of all files, without duplicates. Files without a certificate, as a folder may hold,
-/// and certificates that are out of date, as a bundle may hold, are skipped as long as others are good.
+/// are skipped as long as others are good. Certificates that are out of date, as a bundle may hold, are no
+/// error as long as another is in date; they verify no peer.
 fn read_authorities(
     files: &[SourceFile],
     provider: &CryptoProvider,

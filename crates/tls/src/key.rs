@@ -38,7 +38,7 @@ fn is_traditional_encrypted(bytes: &[u8]) -> bool {
     bytes.windows(mark.len()).any(|window| window == mark)
 }
 
-/// The content of an `ENCRYPTED PRIVATE KEY` block.
+/// Decrypts the content of an `ENCRYPTED PRIVATE KEY` block.
 fn decrypt(
     name: &str,
     encrypted: &[u8],

@@ -28,7 +28,7 @@ pub(crate) fn key(file: &SourceFile) -> Option<(SectionKind, Vec<u8>)> {
     })
 }
 
-/// The content of the first block with that label, where rustls-pki-types does not know the label.
+/// The content of the first block with this label, for labels that rustls-pki-types does not know.
 pub(crate) fn block(file: &SourceFile, label: &str) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(&file.bytes).ok()?;
     let begin = text.find(&format!("-----BEGIN {label}-----"))?;

@@ -307,7 +307,8 @@ impl Records {
         if description == Alert::CloseNotify as u8 {
             return Ok(OpenedRecord::Closed);
         }
-        // In TLS 1.3 the level has no meaning, and every alert but these two ends the session.
+        // In TLS 1.3 the level has no meaning, and every alert but close_notify and user_canceled ends the
+        // session.
         let is_warning = match self.framing {
             RecordShape::Inner => description == Alert::UserCanceled as u8,
             RecordShape::Explicit | RecordShape::Plain => level == 1,

@@ -1,9 +1,9 @@
 //! The TLS session of one connection, of either side.
 //!
 //! Invariants: (1) rustls is given one record at a time and never a record after the handshake: those go to
-//! [`Records`]; (2) `pending` is the beginning of an incomplete record, as received, and its length is not
-//! checked twice; (3) after an error or close_notify nothing is read any more; (4) a session at rest has no
-//! buffer: handshake buffers are freed with the handshake, `pending` with its record.
+//! [`Records`]; (2) `pending` is the beginning of an incomplete record, as received; (3) after an error or
+//! close_notify nothing is read any more; (4) a session at rest has no buffer: handshake buffers are freed
+//! with the handshake, `pending` with its record.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Bytes of memory that the allocator has given.
+    /// Bytes of memory that the allocator has given out.
     pub fn footprint(&self) -> usize {
         self.plain.capacity() + self.answer.capacity()
     }

@@ -22,7 +22,7 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use crate::BuildError;
 use crate::certificate::{Certificate, OlderUsage};
 
-/// The side that a certificate is shown by.
+/// The side that shows a certificate.
 #[derive(Clone, Copy)]
 enum CertificateUse {
     Client,

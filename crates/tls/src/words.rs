@@ -225,7 +225,7 @@ fn command(word: &str, chosen: &mut [&Suite]) -> Result<(), BuildError> {
 }
 
 /// The suites of a word: a name, a group, or groups joined by `+`. `asks`: the word adds suites, so a word
-/// without suites here is an error.
+/// for suites that this build lacks is an error.
 fn select(word: &str, asks: bool) -> Result<Vec<&'static Suite>, BuildError> {
     if let Some(suite) = SUITES.iter().find(|suite| suite.name == word) {
         return Ok(vec![suite]);

@@ -162,8 +162,8 @@ impl GeohashCell {
         GeohashCell::joined(moved(longitude, east), moved(latitude, north), self.steps)
     }
 
-    /// The cell itself; for a cell beyond the last column or row, as those of the largest longitude and
-    /// latitude are, the neighbour inside the world.
+    /// The cell itself. For a cell beyond the last column or row, which holds only points of the largest
+    /// longitude or latitude, the neighbour inside the world.
     fn inside(self) -> GeohashCell {
         let (longitude, latitude) = self.parts();
         let last = ((1u64 << self.steps) - 1) as u32;

@@ -5,10 +5,10 @@
 //! row of listpack entries in the order in which the fields were added, or a *tree* ([`HashTree`]), the
 //! only form that can hold expiries.
 //!
-//! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees changes of the other; (2) the
-//! reported encoding follows the reference's thresholds, and never goes back: a small hash may be packed
-//! and report a hash table, and a hash that reports a listpack is packed; (3) a reader sees the expiry of
-//! a field and decides whether the field has expired: reading deletes nothing; (4) long strings that are
+//! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees changes of the other; (2) the reported
+//! encoding follows the reference's thresholds, and never goes back to a listpack; a hash that reports a
+//! listpack is packed, but a small hash may be packed and report a hash table; (3) a reader sees the expiry
+//! of a field and decides whether the field has expired: reading deletes nothing; (4) long strings that are
 //! removed go to [`HashContext::garbage`].
 
 mod field;
@@ -382,7 +382,7 @@ impl Hash {
             }
     }
 
-    /// Whether the top of the hash has another owner. O(1).
+    /// Whether the packed row, or the root of the tree, has another owner. O(1).
     pub(crate) fn is_shared(&self) -> bool {
         match &self.0.body {
             HashBody::Packed(packed) => packed.is_shared(),

@@ -60,7 +60,7 @@ impl Listeners {
         self.slots.iter().filter_map(|slot| slot.listener.as_ref()).map(|(_, listener)| listener)
     }
 
-    /// Sets the options of every listener that its connections shall have.
+    /// Sets the socket options that connections inherit, on every listener.
     pub fn tune(&self, config: &Config) {
         self.iter().for_each(|listener| tune(listener, config));
     }

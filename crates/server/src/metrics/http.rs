@@ -2,7 +2,7 @@
 //! sockets and clocks.
 //!
 //! A browser that shows the page sends credentials in a separate header, [`USER_HEADER`], in hexadecimal
-//! digits: a page from elsewhere would need a preflight request for that header, which is never answered.
+//! digits: a page from elsewhere would need a preflight request for that header, which is always refused.
 //!
 //! Invariants: (1) a request is a head of at most [`HEAD_BYTES_MAX`] bytes and has no body: a request
 //! that announces a body is refused, and its connection closed, so that bytes after the head are never
@@ -22,8 +22,8 @@ pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 pub const HEADERS_MAX: usize = 64;
 /// The header with a user and a password, both in hexadecimal digits, separated by a colon.
 pub const USER_HEADER: &str = "sluice-user";
-/// The header that the page sends with each request. A page from elsewhere would need a preflight request
-/// for it, which is never answered: so no other site can make a visitor's browser send costly requests.
+/// The header that the page sends with each request. A page from elsewhere would need a preflight request for
+/// it, which is always refused, so no other site can make a visitor's browser send costly requests.
 pub const PAGE_HEADER: &str = "sluice-page";
 
 /// The result of parsing received bytes.
@@ -37,7 +37,8 @@ pub enum ParsedHead {
         /// Length of the head in bytes.
         used: usize,
     },
-    /// The bytes are not served, nor any that follow on the connection.
+    /// The bytes are no request that can be served. The connection is closed after the refusal, because the
+    /// bytes that follow cannot be parsed either.
     Refused(HttpStatus),
 }
 
@@ -263,7 +264,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-/// The format that a client prefers: the older one without a preference.
+/// The format that a client prefers; the older one, Prometheus, if the client states no preference.
 fn format_of<'a, 'h: 'a>(accept: impl Iterator<Item = &'a Header<'h>>) -> MetricsFormat {
     let (mut open_metrics, mut text) = (0, 0);
     for range in accept.flat_map(words) {

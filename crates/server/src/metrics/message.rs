@@ -30,11 +30,11 @@ pub enum ToEndpoint {
     End,
 }
 
-/// The endpoint thread's side of the main thread.
+/// The endpoint thread's link to the main thread.
 pub(super) struct MainThread {
     /// Shared with `EndpointLink::wanted`.
     pub wanted: Arc<AtomicBool>,
-    /// The page's needs for a sample, sent before `wanted` is set.
+    /// What the page needs in a sample; sent before `wanted` is set.
     pub ask: mpsc::Sender<PageAsk>,
     pub waker: Waker,
 }

@@ -4,8 +4,9 @@
 //! Invariants: (1) for requests, a sample is requested at most once a second, however many requests
 //! arrive, and not again before the main thread has answered; for the history, once in five seconds. A
 //! sample for the history serves only the requests that were waiting when it arrived, so that a scrape
-//! gets numbers from before the scrape only if another scrape has requested them; (2) each text is made
-//! of a sample once; (3) a history has at most [`POINTS_MAX`] points.
+//! gets numbers from before the scrape only if another scrape has requested them; (2) each sample is
+//! formatted at most once as text of each format, and once as JSON for each result of checking credentials,
+//! but again for each request of slot sizes; (3) a history has at most [`POINTS_MAX`] points.
 
 use super::http::{HttpRequest, Resource};
 use sluice_base::Now;
@@ -23,7 +24,7 @@ pub(super) const SAMPLE_NS_MAX: u64 = SECOND_NS;
 pub(super) const POINT_NS: u64 = 5 * SECOND_NS;
 /// Points in the history, at most: a quarter of an hour.
 pub(super) const POINTS_MAX: usize = 180;
-/// For this time after a request of the page, each sample includes the page's data.
+/// For this time after the page has requested its data, each sample includes them.
 const LOOK_NS: u64 = 10 * SECOND_NS;
 
 /// The last sample and the history of the endpoint's thread.
@@ -114,7 +115,8 @@ impl Samples {
         Some(if is_waited_for { again_ns } else { self.history.due_ns.max(again_ns) })
     }
 
-    /// The page's needs for a sample that the `waiting` requests cause; notes that a sample was requested.
+    /// Notes that a sample is requested. Returns what the sample needs beyond the numbers, for the `waiting`
+    /// requests and the page; `None` if nothing.
     pub fn ask<'r>(
         &mut self,
         waiting: impl Iterator<Item = &'r HttpRequest>,

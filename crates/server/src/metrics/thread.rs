@@ -1,10 +1,11 @@
 //! The thread of the metrics endpoint: connections, their deadlines, and the replies to requests.
 //!
-//! Invariants: (1) there are at most [`CONNECTIONS_MAX`] connections; a new one replaces the connection
-//! that has been without a request for longest, so that silent strangers do not block others; (2) every
-//! connection has a deadline in every state: for the head of a request, for a sample from the main
-//! thread, for reading a reply, for the next request; (3) a connection keeps a head, a reply, and the
-//! text that its socket has not taken. `samples.rs` decides when the main thread is asked for a sample.
+//! Invariants: (1) there are at most [`CONNECTIONS_MAX`] connections; if all are taken, a new one replaces
+//! the connection that has been without a request for longest, so that silent strangers do not block others;
+//! (2) every connection has a deadline in every state: for the head of a request, for a sample from the main
+//! thread, for reading a reply, for the next request; (3) a connection keeps the bytes of a request's head,
+//! and a reply as far as the socket has not taken it. `samples.rs` decides when the main thread is asked for
+//! a sample.
 
 use super::facts;
 use super::http::{
@@ -41,7 +42,8 @@ pub(super) const REPLY_NS_MAX: u64 = 10 * SECOND_NS;
 const LINGER_NS_MAX: u64 = SECOND_NS;
 /// How long a request waits for a sample before it is answered with the last one.
 pub(super) const ANSWER_NS_MAX: u64 = SECOND_NS / 2;
-/// How long a request for the page's data waits, because the data may come only with the next sample.
+/// How long a request for the page's data waits for a sample. The time is longer, because a sample that is
+/// already on its way may lack the data, which then come with the next one.
 pub(super) const PAGE_ANSWER_NS_MAX: u64 = 2 * SECOND_NS;
 
 /// Starts the thread; returns the sender of its messages. The thread wakes `main` when it wants a sample.
@@ -88,7 +90,7 @@ struct HttpConnection {
     tls: Option<Session>,
     /// Received bytes that are not a complete head yet.
     input: Vec<u8>,
-    /// Bytes that wait for the send in flight.
+    /// Bytes to be sent after the send in flight.
     output: Vec<u8>,
     is_sending: bool,
     /// Whether the client has ended its sending side.
@@ -107,7 +109,7 @@ enum HttpState {
     Waiting(HttpRequest),
     /// A reply is being sent; afterwards the connection stays open or ends.
     Replying { stays: bool },
-    /// The connection's end was sent; received bytes are ignored.
+    /// The sending side was shut down; received bytes are ignored.
     Ending,
 }
 
@@ -547,8 +549,8 @@ impl EndpointThread {
         }
     }
 
-    /// Sends a connection's end. The socket is not closed at once: if the client still sent bytes, the
-    /// kernel would discard the reply.
+    /// Shuts down the sending side of a connection. The socket is not closed at once: if the client then sent
+    /// more bytes, the kernel would discard the reply.
     fn end(&mut self, key: SessionKey, now_ns: u64) {
         let Some(connection) = self.connection(key) else { return };
         let source = connection.source;

@@ -1,4 +1,5 @@
-//! Transforms the bytes of a connection between the socket and the rest of the server: TLS.
+//! Transforms the bytes of a connection between the socket and the rest of the server: TLS, and the
+//! compression of a primary's stream (`unpacking.rs`).
 //!
 //! A codec belongs to the holder of the connection and moves along with it: [`super::Stream`] carries it,
 //! `Transport` uses it in an event loop, [`super::BlockingStream`] on a thread.
@@ -9,7 +10,8 @@ use std::fmt;
 /// Transforms a connection's bytes.
 pub trait Codec: Send + fmt::Debug {
     /// Decodes bytes from the socket: appends plain bytes for the server to `buffers.plain`, and protocol
-    /// bytes that must be sent to the peer to `buffers.answer`. An incomplete unit is held back.
+    /// bytes that must be sent to the peer to `buffers.answer`. An incomplete TLS record or compressed frame
+    /// is held back.
     ///
     /// # Errors
     /// The bytes are invalid: the connection ends with this reason. The bytes in `buffers.answer` are
@@ -28,7 +30,7 @@ pub trait Codec: Send + fmt::Debug {
     /// Appends the closing message for the peer.
     fn end(&mut self, out: &mut Vec<u8>);
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out for the codec.
     fn footprint(&self) -> usize;
 }
 

@@ -17,7 +17,7 @@
 use sluice_base::SessionKey;
 use sluice_evloop::Token;
 
-/// The subject of an event.
+/// The connection or socket that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A client's connection, by the session's key.
@@ -26,10 +26,11 @@ pub enum Endpoint {
     Listener {
         /// The slot in the table of listeners.
         slot: u32,
-        /// How often the slot was used before.
+        /// Number of this use of the slot.
         generation: u32,
     },
-    /// A connection to the primary that is not, or not only, a client's.
+    /// A connection of the replication link to the primary, while the link itself handles its events. Later
+    /// the connection may become a client's.
     PrimaryLink {
         /// Which of the link's connections.
         channel: LinkChannel,
@@ -47,7 +48,7 @@ pub enum Endpoint {
 pub struct BusPlace {
     /// The slot in the table.
     pub slot: u32,
-    /// How often the slot was used before.
+    /// Number of this use of the slot.
     pub generation: u32,
 }
 

@@ -84,7 +84,7 @@ pub struct Handshakes<T> {
     at_most: Duration,
     thread: Option<HandshakeLink<T>>,
     in_progress: usize,
-    /// A second of the monotonic clock, and how many failures were logged in it.
+    /// A second of the monotonic clock, and how many handshakes failed in it.
     told: (u64, u32),
 }
 
@@ -197,11 +197,11 @@ struct PendingHandshake<T> {
     session: Session,
     field: Option<NameField>,
     origin: T,
-    /// Encoded bytes that wait for the send in flight.
+    /// Encoded bytes to be sent after the send in flight.
     waiting: Vec<u8>,
     is_sending: bool,
-    /// Whether the peer has sent anything, or this server has dialled the peer. Until then, the next byte
-    /// is checked to begin a TLS handshake.
+    /// Whether the peer has sent anything, or this server has dialled the peer. Until then, the first
+    /// received byte must be that of a TLS handshake.
     has_begun: bool,
     /// The peer has sent its closing message after its first requests.
     peer_has_ended: bool,
@@ -220,7 +220,7 @@ impl<T> PendingHandshake<T> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HandshakeStage {
     Shaking,
-    /// The handshake is over; the connection leaves when everything was sent.
+    /// The handshake is over; the connection is released when everything was sent.
     Established,
     /// The event loop was asked to release the socket.
     Leaving,
@@ -316,8 +316,8 @@ impl<T> HandshakeThread<T> {
                     Err(reason) => self.fail(key, reason),
                 }
             }
-            // The end of an established connection is ignored here: the connection leaves with its
-            // requests, and its next holder sees the end again.
+            // The end of an established connection is ignored here: the connection is passed on with its
+            // first requests, and the next event loop reports the end again.
             Event::Received { received: Received::Eof, .. } if !self.is_shaking(key) => {}
             Event::Received { received: Received::Eof, .. } => self.fail(key, CLOSED.to_owned()),
             Event::Received { received: Received::Failed(error), .. } => self.fail(key, plain_error(&error)),

@@ -4,7 +4,7 @@ use socket2::{SockRef, Socket, TcpKeepalive};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Sets the options of a TCP listener that its connections shall have: the kernel copies them to each
+/// Sets the socket options that connections inherit from a TCP listener: the kernel copies them to each
 /// connection, which saves five system calls per connection. `keepalive_s`: seconds of silence before the
 /// peer is probed; 0 means never.
 pub fn tune_listener(socket: &Socket, keepalive_s: i64) {

@@ -73,7 +73,7 @@ pub struct ConnectPlan {
     pub port: u16,
     /// The address that the connection is made from; empty: any.
     pub source: String,
-    /// How long each address of the host may take, and after that the TLS handshake.
+    /// How long connecting to each address of the host may take, and then the TLS handshake.
     pub timeout: Duration,
     /// The TLS context; `None` for a plain connection.
     pub tls: Option<Context>,
@@ -196,8 +196,8 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Attaches the socket to an event loop, whose events carry this endpoint. Returns the codec, through
-    /// which all bytes pass.
+    /// Attaches the socket to an event loop, whose events carry this endpoint. Returns the codec, if there is
+    /// one; the caller must pass all bytes through it.
     pub fn attach(self, event_loop: &mut AnyLoop, endpoint: Endpoint) -> (Source, Option<Box<dyn Codec>>) {
         (event_loop.attach(self.socket, endpoint.token()), self.codec)
     }
@@ -267,7 +267,7 @@ pub struct BlockingStream {
     coded: Option<Coded>,
 }
 
-/// A codec on a thread, shared with the holder of the [`StreamRemote`].
+/// The codec of a thread's connection, shared with the holder of the [`StreamRemote`].
 type SharedCodec = Arc<Mutex<Option<Box<dyn Codec>>>>;
 
 /// The codec of a thread's connection, with its buffers.
@@ -409,9 +409,9 @@ impl StreamRemote {
         match &self.codec {
             None => keep_alive(self.socket.as_fd(), None),
             Some(codec) => {
-                // If the thread holds the lock, it writes, which keeps the connection alive, too, or
-                // decodes for a moment, and a later call succeeds. Without a codec the thread has
-                // released the connection.
+                // If the owning thread holds the lock, it is either writing, which keeps the connection
+                // alive, too, or decoding for a moment, and a later call succeeds. If the codec is gone, the
+                // thread has released the connection.
                 if let Ok(mut codec) = codec.try_lock()
                     && let Some(codec) = codec.as_deref_mut()
                 {

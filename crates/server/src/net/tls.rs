@@ -1,5 +1,4 @@
-//! TLS as configured: certificate files are read, validated and made into a [`Context`], with
-//! which connections begin.
+//! TLS as configured: certificate files are read, validated and made into a [`Context`] for new connections.
 //!
 //! Invariants: (1) a context in force was validated as a whole: an invalid file leaves the previous
 //! context in force; (2) a connection keeps the context with which it began; (3) a reload that began
@@ -315,7 +314,7 @@ impl TlsPlan {
         }
     }
 
-    /// A hash that changes when a setting or a file name does.
+    /// A hash of the settings and file names; never 0, which stands for no TLS.
     fn settings(&self) -> u64 {
         let TlsPlan { cert, key, key_pass, client_cert, client_key, client_key_pass, .. } = self;
         let TlsPlan { alt_cert, alt_key, alt_key_pass, .. } = self;
@@ -416,7 +415,7 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
         if !path.is_file() {
             continue;
         }
-        // An unreadable file is skipped: it belongs to something else, and is no certificate.
+        // An unreadable file is skipped, as are files without certificates.
         let Ok(file) = named(storage, &path, "CA certificate(s)") else { continue };
         if sluice_tls::is_certificates(&file.bytes) && !found.iter().any(|known| known.bytes == file.bytes) {
             found.push(file);
@@ -425,7 +424,7 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
     Ok(found)
 }
 
-/// A hash that changes when a file's contents do.
+/// A hash of the names and contents of all files.
 fn fingerprint(sources: &Sources) -> u64 {
     let Sources { cert, key, alt_cert, alt_key, client_cert, client_key, ca, .. } = sources;
     let mut sum = 0_u64;

@@ -4,7 +4,7 @@ use super::codec::{Codec, PeerSide};
 use sluice_persist::rdb::PackedStream;
 use sluice_tls::Buffers;
 
-/// Decompresses received bytes, if they are compressed; sent bytes are not changed.
+/// Decompresses received bytes, if they are compressed; sent bytes are not compressed.
 #[derive(Debug)]
 pub struct UnpackingCodec {
     stream: PackedStream,

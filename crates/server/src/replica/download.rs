@@ -6,11 +6,11 @@
 //!     └────────┴──────────┴──────────┴── fails, is cancelled: the temporary file is removed ──► Failed
 //! ```
 //!
-//! Invariants: (1) the thread shares nothing with other jobs: socket, file and counters are its own (D-1);
-//! (2) the main thread never waits for this thread: to cancel, the main thread shuts the socket down, which
-//! ends the wait of this thread, and forgets the job; (3) a file with a wrong header, version or checksum
-//! keeps its temporary name (D-3); (4) the temporary name is removed in every case but the rename (D-5);
-//! (5) nothing here waits for a reader of the data (D-8).
+//! Invariants: (1) the thread shares nothing with other downloads: socket, file and counters are its own
+//! (D-1); (2) the main thread never waits for this thread: to cancel, the main thread shuts the socket down,
+//! which ends the wait of this thread, and forgets the download; (3) a file with a wrong header, version or
+//! checksum keeps its temporary name (D-3); (4) the temporary name is removed in every case but the rename
+//! (D-5); (5) nothing here waits for a reader of the data (D-8).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
@@ -67,7 +67,7 @@ pub struct DownloadPlan {
 }
 
 impl Download {
-    /// Begins to receive on this connection, of which the bytes in `first` have arrived already.
+    /// Begins to receive on this connection. The bytes in `first` were already received from it.
     pub fn start(stream: Stream, first: Vec<u8>, plan: DownloadPlan, waker: Waker) -> io::Result<Download> {
         let (sender, reports) = channel();
         let (commit, commits) = channel();
@@ -108,11 +108,11 @@ impl Download {
 
     /// Orders the thread to put the saved file in the place of its predecessor.
     pub fn commit(&self) {
-        // The send fails if the thread has ended, which the thread has then reported.
+        // The send fails only if the thread has ended, and then the thread has reported why.
         let _ = self.commit.send(Commit);
     }
 
-    /// Sends the primary a keep-alive, while everything was received and the thread waits for the disk.
+    /// Sends the primary a keep-alive, in case the thread has received everything and waits for the disk.
     pub fn keep_alive(&self) {
         if let Some(remote) = &self.remote {
             remote.keep_alive();
@@ -141,7 +141,7 @@ struct DownloadReporter {
 
 impl DownloadReporter {
     fn report(&self, report: Report) {
-        // The send fails if the job was cancelled.
+        // The send fails if the download was cancelled.
         if self.sender.send(report).is_ok() {
             self.waker.wake();
         }
@@ -187,7 +187,8 @@ impl DownloadJob {
         let result = self.receive(first).and_then(|(mut file, rest)| {
             self.reports.log(LogLevel::Notice, "Done downloading RDB");
             self.reports.report(Report::Saved);
-            // The main thread drops its end to cancel. Dropping `file` then removes the temporary file.
+            // To cancel, the main thread drops its end of the channel. Then `file` is dropped, which removes
+            // the temporary file.
             commits.recv().map_err(|_| NoFile("The full sync was stopped".to_owned()))?;
             while file.step()? != Stage::Done {}
             Ok(rest)

@@ -72,13 +72,13 @@ impl StreamBuffer {
         self.blocks.len()
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes that the allocator has given out for the buffer.
     pub fn footprint(&self) -> usize {
         self.blocks.capacity() * size_of::<Vec<u8>>() + self.blocks.len() * BLOCK_BYTES
     }
 }
 
-/// Bytes of the stream that an iteration executes at most: some hundred of the smallest commands.
+/// Bytes of the stream that an iteration executes at most: several hundred of the smallest commands.
 const BLOCK_BYTES: usize = 16 * 1024;
 
 #[cfg(test)]

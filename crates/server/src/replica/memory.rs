@@ -37,7 +37,7 @@ pub struct MemorySync {
 }
 
 impl MemorySync {
-    /// Makes the source of a load from this connection, of which the bytes in `first` have arrived already.
+    /// Makes the source of a load from this connection. The bytes in `first` were already received from it.
     pub fn new(stream: Stream, first: Vec<u8>, waker: Waker) -> io::Result<(MemorySync, SocketSource)> {
         let (sender, reports) = channel();
         let progress = Arc::new(SyncProgress::default());

@@ -1,9 +1,9 @@
 //! How much of a snapshot was received: written by the receiving thread, read by the main thread for
-//! INFO. Each job has its own counters, so that none is reset while another thread counts (D-6).
+//! INFO. Each full sync has its own counters, so that none is reset while another thread counts (D-6).
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// The counters of one job. They order nothing, so all accesses are relaxed.
+/// The counters of one full sync. They order nothing, so all accesses are relaxed.
 #[derive(Debug)]
 pub struct SyncProgress {
     /// Size of the snapshot in bytes; -1 before the primary has announced it, 0 if the primary does
@@ -60,8 +60,8 @@ impl SyncProgress {
         self.received().saturating_sub(self.merged.load(Relaxed))
     }
 
-    /// Marks all received bytes as merged, and returns how many of them were not before. Each byte
-    /// is merged once.
+    /// Marks all received bytes as merged, and returns how many of them were not merged before. Each byte is
+    /// merged once.
     pub fn merge(&self) -> u64 {
         let received = self.received();
         let merged = self.merged.swap(received, Relaxed);

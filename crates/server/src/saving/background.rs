@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Invariants: (1) the main thread hands over pieces, reads counters and takes the outcome; it waits for a
-//! thread only if it breaks a file off while the file gets its name, for the length of a rename; (2) a file
-//! that was broken off never gets its name: [`Commit`]; (3) after an error nothing more is written, and no
-//! file gets its name; (4) while changes are captured faster than entries are formatted
-//! ([`PRESSED_WEIGHT`]), nothing is compressed or delayed; beyond [`SPILL_WEIGHT`] the formatting thread
-//! does not wait for the disk either: what does not fit into the spool's memory goes into its scratch file.
-//! So the copies that are captured because entries change are held only as long as formatting takes.
+//! thread only if it breaks a file off (aborts it) while the file gets its name, for the length of a rename;
+//! (2) a file that was broken off never gets its name: [`Commit`]; (3) after an error nothing more is
+//! written, and no file gets its name; (4) while entries that change are captured faster than entries are
+//! formatted ([`PRESSED_WEIGHT`]), nothing is compressed or delayed; beyond [`SPILL_WEIGHT`] the formatting
+//! thread does not wait for the disk either: what does not fit into the spool's memory goes into its scratch
+//! file. So the copies that are captured because entries change are held only as long as formatting takes.
 
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use crate::threads::Thread;
@@ -127,15 +127,15 @@ enum Commit {
     Passed,
 }
 
-/// The main thread is woken when the captured weight falls below this.
+/// The main thread is woken when the weight of the waiting pieces falls below this.
 const CAUGHT_UP_WEIGHT: usize = 2 << 20;
-/// Weight of the unformatted pieces from which on entries count as changing faster than they are formatted.
-/// The cursor with which the main thread captures the other entries stands still from 4 MiB on, so only
-/// changes can exceed that.
+/// From this weight of unformatted pieces on, entries count as changing faster than they are formatted. The
+/// cursor with which the main thread captures unchanged entries stops at 4 MiB, so only changes can exceed
+/// that.
 const PRESSED_WEIGHT: usize = 6 << 20;
-/// Weight from which on the formatting thread must not wait for the disk any more. The weight is high
-/// enough that a disk that syncs some megabytes is usually ready before, because bytes in the scratch file
-/// are written twice, which costs writers more than the wait.
+/// From this weight on, the formatting thread must not wait for the disk any more. The weight is so high that
+/// a disk which is syncing some megabytes is usually ready before the weight is reached: bytes in the scratch
+/// file are written twice, which costs clients that write more than the wait.
 const SPILL_WEIGHT: usize = 12 << 20;
 
 impl BackgroundWriter {
@@ -250,8 +250,8 @@ impl WriterHandle {
         let mut commit = self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
-            // The thread would remove the file too, but may be waiting for the disk. An error because it
-            // is gone already is harmless.
+            // The thread would remove the file too, but may be waiting for the disk. If the file is gone
+            // already, the error is harmless.
             if let Some(temporary) = self.temporary.as_ref().or(self.temporary_base.as_ref()) {
                 let _ = self.storage.remove(temporary);
             }
@@ -446,7 +446,7 @@ fn broken_off() -> SaveError {
     SaveError("Saving was stopped".to_owned())
 }
 
-/// The longest that a delay goes on after its save was broken off or the setting has changed.
+/// A delay notices within this time that its save was broken off or that the setting has changed.
 const DELAY_STEP: Duration = Duration::from_millis(10);
 
 /// Waits after the key with this number, as `rdb-key-save-delay` demands. The setting may change meanwhile.
@@ -476,7 +476,8 @@ mod tests {
     use std::path::Path;
     use std::sync::mpsc;
 
-    /// Files of the machine whose sync reports that it waits, and continues on a signal.
+    /// The machine's files, except that each sync reports to the test that it waits, and goes on when the
+    /// test says so.
     struct SlowSync {
         waits: Mutex<mpsc::Sender<()>>,
         goes_on: Arc<Mutex<Receiver<()>>>,
@@ -620,7 +621,7 @@ mod tests {
         assert_eq!(names, ["dump.rdb"]);
     }
 
-    /// Pieces of a cut with so many strings of 1 MiB, which compress well.
+    /// Captured pieces of a keyspace with so many strings of 1 MiB, which compress well.
     fn captured(strings: usize) -> Vec<Captured> {
         use sluice_keyspace::{KeyHasher, Keyspace, Layout, NewValue};
         let seed = sluice_base::HashSeed { k0: 1, k1: 2 };
@@ -638,8 +639,8 @@ mod tests {
         pieces
     }
 
-    /// Writes pieces that are given while the disk hangs. Returns the file's size, and the most
-    /// bytes held meanwhile.
+    /// Writes pieces that are given while the disk hangs. Returns the file's size, and the bytes held when
+    /// formatting had caught up.
     fn write_with_hanging_disk(name: &str, pieces: Vec<Captured>) -> (u64, usize) {
         let folder = std::env::temp_dir().join(format!("sluice-background-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -655,7 +656,7 @@ mod tests {
         let entries = pieces.iter().map(Captured::len).sum();
         let file = SnapshotFile::compressing();
         let resources = WriterResources { storage, scratch: folder.join("scratch"), claim: None };
-        // The delay makes the first entry wait until all pieces are given.
+        // The delay after the first entry leaves the test time to give all pieces.
         let writer = BackgroundWriter::start(file, Box::new(sink), 200_000, resources, event_loop.waker());
         let mut writer = writer.expect("threads");
         pieces.into_iter().for_each(|piece| writer.give(piece));

@@ -56,8 +56,8 @@ pub fn create(
     Ok(SnapshotWriter { replacement, location })
 }
 
-/// Begins a snapshot for which all clients wait. Its temporary name has only the process id, because
-/// scripts look for that. While a process with the same id in another container writes such a file, the
+/// Begins a snapshot for which all clients wait. Its temporary name has only the process id, because scripts
+/// of operators look for that. While a process with the same id in another container writes such a file, the
 /// name also has `number`.
 pub fn create_awaited(
     storage: &Arc<dyn Storage>,
@@ -102,7 +102,8 @@ impl SnapshotSink for SnapshotWriter {
     }
 }
 
-/// A snapshot for which all clients wait: if the process is ended at once meanwhile, its file is removed.
+/// A snapshot for which all clients wait. If a second signal ends the process meanwhile, the temporary file
+/// is removed.
 pub struct AwaitedSnapshot(Option<Box<dyn SnapshotSink>>);
 
 impl AwaitedSnapshot {

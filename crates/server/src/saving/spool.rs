@@ -658,7 +658,7 @@ impl SpoolFileReader {
         self.failure.is_none() && matches!(self.spool.lock().made, SnapshotProgress::Whole(_))
     }
 
-    /// The error at this end, once.
+    /// The error of this reader; `None` if there was none, or after a call has returned it.
     pub fn failure(&mut self) -> Option<SaveError> {
         self.failure.take()
     }
@@ -809,7 +809,7 @@ mod tests {
 
     #[test]
     fn a_scratch_disk_that_fails_ends_no_snapshot_and_what_it_has_is_read() {
-        // The first fault is after the making and the removal of the scratch file, and some pieces.
+        // The first fault comes after the scratch file was made and unlinked, and some pieces were written.
         for (fault, reason) in [
             (FileFault::FillsUp, "write error: No space left on device"),
             (FileFault::WriteError, "write error: I/O error"),

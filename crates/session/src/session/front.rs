@@ -39,7 +39,7 @@ impl FrontOutput {
         }
     }
 
-    /// Takes the output that may be sent when the file is durable up to `durable`.
+    /// Takes the output that may be sent when the append-only file is durable up to `durable`.
     pub fn take(&mut self, durable: u64) -> Outbox {
         let mut output = Outbox::new();
         while let Some((_, mut segment)) = self.segments.pop_front_if(|(needs, _)| *needs <= durable) {

@@ -26,8 +26,8 @@ impl Identity {
         Identity { user, is_authenticated: true }
     }
 
-    /// Identity of a client whose user was deleted. It has no rights for the rest of the client's unit
-    /// even if `default` is open, because the client never was `default`.
+    /// Identity of a client whose user was deleted. It has no rights for the rest of the running command or
+    /// transaction even if `default` is open, because the client never was `default`.
     pub fn of_nobody(deleted: &User) -> Identity {
         Identity { user: Arc::new(deleted.without_rights()), is_authenticated: false }
     }

@@ -1,9 +1,8 @@
 //! A client as one line of text: CLIENT LIST, CLIENT INFO and the log.
 //!
-//! Fields of features that do not exist yet have the values of a client that does not use them. Sizes are
-//! what this server holds: `rbs` is the memory of the replies that are not handed to the socket yet, and
-//! `rbp` is the largest amount of replies that was handed over at once lately. While a part of what was
-//! handed over is not sent yet, all unsent output counts as `omem`.
+//! Sizes are what this server holds: `rbs` is the memory of the replies that are not handed to the socket
+//! yet, and `rbp` is the largest amount of replies that was handed over at once lately. While a part of what
+//! was handed over is not sent yet, all unsent output counts as `omem`.
 
 use crate::{Caller, Closing, Medium, Session};
 use sluice_resp::Protocol;

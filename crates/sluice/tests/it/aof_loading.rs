@@ -30,7 +30,7 @@ fn appended(keys: u32) -> Dir {
     dir
 }
 
-/// A server that loads the files in `dir`, and does not finish by itself.
+/// A server that loads the files in `dir`, so slowly that the load does not end by itself.
 fn loading(dir: &Dir, arguments: &[&str]) -> Server {
     let port = free_port();
     let mut command = Command::new(BINARY);
@@ -131,12 +131,12 @@ fn loadaof_brings_what_was_appended() {
         let (mut client, mut other) = (server.client(), server.client());
         client.check("FLUSHALL", "+OK\r\n").check("SET a 1", "+OK\r\n").check("SET b 1 EX 1000", "+OK\r\n");
         let digest = client.send("DEBUG DIGEST\r\n").line();
-        // Such keys are not logged.
+        // Keys of DEBUG POPULATE are not written to the append-only file.
         client.check("DEBUG POPULATE 100", "+OK\r\n");
         client.send("SET c 1\r\nDEL c\r\nDEBUG LOADAOF\r\nDBSIZE\r\n").expect("+OK\r\n:1\r\n+OK\r\n:2\r\n");
         assert_eq!(client.send("DEBUG DIGEST\r\n").line(), digest);
         assert!(server.log.wait("Append Only File loaded by DEBUG LOADAOF").is_some());
-        // With another client connected, and after a rewrite.
+        // LOADAOF again: slowly while another client is connected, and then during a rewrite.
         client.check("CONFIG SET key-load-delay 1000000", "+OK\r\n").send("DEBUG LOADAOF\r\n");
         until("the load", || (other.info("loading") == "1").then_some(()));
         other.check("PING", LOADING).check("DEBUG LOADAOF", LOADING);

@@ -1,6 +1,5 @@
-//! Backups as in `docs/operating.md`: the document's blocks are run, and the files are restored
-//! by our server and by the reference. A folder serves as the object store, which curl writes
-//! and reads by `file:`.
+//! Backups as in `docs/operating.md`: the document's code blocks are run, and the files are restored by our
+//! server and by the reference. A folder serves as the object store, which curl writes and reads by `file:`.
 
 use crate::common::guide::{Bash, block, reference, reference_tool};
 use crate::common::{BINARY, Client, Dir, Server, free_port, until};

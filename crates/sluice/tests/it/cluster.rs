@@ -139,7 +139,7 @@ fn a_node_of_the_reference_and_one_of_ours_meet_either_way() {
     for client in [&mut first, &mut second, &mut theirs] {
         knows(client, &ids);
     }
-    // Two links with each other node, one of which each node has dialled.
+    // Each pair of nodes has two links, one dialled by each of the two.
     let links = |client: &mut Client| {
         client.send("CLUSTER LINKS\r\n");
         let count = client.line();
@@ -148,7 +148,8 @@ fn a_node_of_the_reference_and_one_of_ours_meet_either_way() {
         count
     };
     until("two links with each", || (links(&mut first) == "*4" && links(&mut theirs) == "*4").then_some(()));
-    // The reference does not start on a file of ours. (Its own lock is lost with its first save.)
+    // The reference does not start on a file of ours. (The reverse is not tested, because the reference loses
+    // the lock on its own file with its first save.)
     let stock_in_ours = Command::new(std::env::var("SLUICE_PEER_SERVER").unwrap())
         .args(["--port", &free_port().to_string(), "--dir", &one.server.dir.join("")])
         .args(["--cluster-enabled", "yes"])
@@ -231,7 +232,7 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     client.check("PING", "+PONG\r\n");
     let grown = client.info_number("used_memory") - before;
     assert!(grown < 8 * 1024 * 1024, "24 MiB of nothing made {grown} bytes");
-    // The message is cut at each length; its connection ends, or stays.
+    // The message is cut at many lengths; half of the connections are closed then, the others stay open.
     let whole = [head(2_256, 0), vec![0; 2_240]].concat();
     let mut left_behind = Vec::new();
     for at in (0..whole.len()).step_by(97) {
@@ -295,7 +296,7 @@ fn nodes_show_each_other_certificates_where_the_bus_speaks_tls() {
     let node = || {
         let (dir, port) = (Dir::new(), free_port());
         let mut words = arguments(&dir, port, &certificate);
-        // Certificates of clients are configured separately.
+        // `tls-auth-clients` is about clients only; nodes have to show certificates in any case.
         words.extend(["--tls-cluster", "yes", "--tls-auth-clients", "no"].map(str::to_owned));
         Node::start_in(dir, words)
     };
@@ -332,7 +333,7 @@ fn a_start_that_cannot_be_a_node_says_why() {
     let folder = dir.join("");
     let text = refused(&["--port", "60000", "--dir", &folder]);
     assert!(text.contains("port number too high."), "{text}");
-    // Some default ports of the bus are in the range of ports for outgoing connections.
+    // The default port of the bus may lie in the range of ports for outgoing connections, so another is set.
     let (port, bus) = (free_port().to_string(), free_port().to_string());
     let ports = ["--port", &port, "--cluster-port", &bus, "--dir", &folder];
     let text = refused(&[&ports[..], &["--replicaof", "h 1"]].concat());

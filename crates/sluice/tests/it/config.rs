@@ -160,7 +160,7 @@ fn files_include_others_and_later_lines_win() {
     assert_eq!(client.info("config_file"), main);
 }
 
-/// Standard output and error of a check, without the directives that have no effect yet.
+/// Standard output and error of a check, without the lines about directives that have no effect.
 fn check(arguments: &[&str]) -> (String, String, bool) {
     let (out, err, success) = run(&[&["--check-config"], arguments].concat(), "");
     let kept = out.lines().filter(|line| !line.contains("no effect"));
@@ -418,13 +418,13 @@ fn the_port_can_change_while_connections_stay() {
         std::net::TcpStream::connect(("127.0.0.1", first)).is_err().then_some(())
     });
     assert_eq!(client.info("listener0"), format!("name=tcp,bind=127.0.0.1,port={second}"));
-    // Many changes: each leaves the names of the others unchanged.
+    // Each change opens a listener and closes the other: the server must not confuse any two of them.
     for _ in 0..1200 {
         client.check(&format!("CONFIG SET port {first}"), "+OK\r\n");
         client.check(&format!("CONFIG SET port {second}"), "+OK\r\n");
     }
     Client::to("127.0.0.1", second).check("PING", "+PONG\r\n");
-    // To the present port, and to none.
+    // The port is set to its present value, and then to 0, so that nothing listens.
     client.check(&format!("CONFIG SET port {second}"), "+OK\r\n");
     client.check("CONFIG SET port 0", "+OK\r\n");
     common::until("the port to close", || {
@@ -562,7 +562,8 @@ fn a_finding_names_the_line_that_asks_for_what_fails() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let dir = Dir::new();
-    // None of these files has an address or a certificate: the error names the line of the port.
+    // Without a line for the address or the certificate, the error names the line of the port or of
+    // `metrics-tls`.
     for (name, text, finding) in [
         ("a.conf", format!("port 0\nunixsocket s\nmetrics-port {port}\n"), "a.conf:3: 127.0.0.1 port"),
         ("b.conf", format!("hz 10\nport {port}\n"), "b.conf:2: * port"),

@@ -39,7 +39,7 @@ impl Sync {
         Sync { server, primary, main, channel }
     }
 
-    /// The primary accepts on the main channel.
+    /// Accepts the partial synchronisation on the main channel, as the primary.
     fn accept(&mut self) {
         self.main.send("+OK\r\n");
         assert_eq!(self.main.request(), format!("PSYNC {REPLID} 101"));

@@ -47,8 +47,8 @@ fn two_of_ours_exchange_their_roles_again_and_again() {
     assert_eq!(a.info_number("sync_full") + b.info_number("sync_full"), 1);
 }
 
-/// The target has acknowledged the whole stream before it is asked: afterwards nothing may be added to
-/// the stream that the target lacks.
+/// The target has acknowledged the whole stream before it is asked to take over: from then on the stream must
+/// not grow, because the target would lack the addition.
 #[test]
 fn idle_servers_exchange_their_roles_without_a_full_copy() {
     let (first, second) = (Server::start(&[]), Server::start(&[]));
@@ -154,8 +154,7 @@ fn logged_ms(line: &str) -> u64 {
     ((parts[0] * 60 + parts[1]) * 60 + parts[2]) * 1000 + parts[3]
 }
 
-/// A Sentinel names the target at once after all connections were closed at both ends, and reads no
-/// reply: a replica whose link was lost twice within a second must take over without a pause.
+/// A replica whose link was lost twice within a second must reconnect without a pause, and then take over.
 #[test]
 fn regress_a_replica_whose_link_was_cut_twice_within_a_second_takes_over() {
     let (first, second) = (Server::start(&[]), Server::start(&[]));
@@ -170,7 +169,7 @@ fn regress_a_replica_whose_link_was_cut_twice_within_a_second_takes_over() {
         until("the link that was cut", || is_linked(&mut b));
         a.check(&format!("SET cut {cut}"), "+OK\r\n");
     }
-    // Before the end of this link, which belongs to the handover.
+    // The log is read before the failover, which ends this link once more.
     let log = second.log.so_far();
     fail_over(&mut a, &mut b, second.port);
     b.check("GET cut", "$1\r\n2\r\n");

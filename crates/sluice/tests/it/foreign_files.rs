@@ -68,5 +68,6 @@ fn the_reference_loads_what_is_written_behind_files_of_other_servers() {
     }
 }
 
-/// One full sync in so many files: a full sync takes as long as a hundred files, and has the same writer.
+/// There is one full sync for so many files: it takes as long as a hundred files, and the same code writes
+/// both.
 const FULL_COPIES_EVERY: u64 = 12;

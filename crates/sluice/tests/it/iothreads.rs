@@ -1,5 +1,5 @@
 //! I/O threads, end to end: guarantees to clients while threads start and end. All tests run again with
-//! rings that hold two messages, so that every overflow occurs.
+//! queues between the threads that hold two messages, so that every overflow occurs.
 
 use crate::common::feeds::Feeds;
 use crate::common::{self, Client, Server, request, until};
@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 const WORKERS: &[&str] = &["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// The switch that makes the main thread keep connections.
+/// Environment variable of a test build: the main thread keeps up to so many connections, instead of giving
+/// them to I/O threads.
 const KEPT: &str = "SLUICE_TEST_KEPT";
-/// The switch that makes the server's threads spin.
+/// Environment variable of a test build: the server's threads poll for work before they sleep.
 const SPIN: &str = "SLUICE_TEST_SPIN";
 
 /// A server whose threads look for work before they sleep; `None` in a build without switches.
@@ -716,7 +717,7 @@ fn an_idle_upload_gives_its_room_back() {
 
 /// Everything at once, for several seeds: threads that start and end, clients that are killed and paused,
 /// readers that do not read, limits. Replies and messages stay in order on every open connection, none is
-/// missing or repeated, and afterwards nothing leaks (section 12, 3).
+/// missing or repeated, and afterwards nothing leaks.
 #[test]
 fn chaos_leaves_order_and_nothing_else() {
     chaos_on(with_io_threads(CHAOS_LIMIT));
@@ -1002,7 +1003,7 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
             }
             assert!(began.elapsed() >= delay, "written after {:?}", began.elapsed());
         }
-        // Output without a request waits as well.
+        // Output for a client that has requested nothing waits as well.
         let mut monitor = server.client();
         monitor.check("MONITOR", "+OK\r\n");
         let began = Instant::now();
@@ -1012,7 +1013,7 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
     }
 }
 
-/// Nothing after the replies is executed, and no reply is sent twice.
+/// Nothing after the request that ends the connection is executed, and no reply is sent twice.
 #[test]
 fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
     if !common::has_switches() {
@@ -1036,8 +1037,8 @@ fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
     }
 }
 
-/// A server with I/O threads whose replies take `delay_us`, and a client that has sent `sent`, whose
-/// first command has been executed.
+/// A server with I/O threads whose replies take `delay_us`; a client that has sent `sent`, whose first
+/// command has been executed; and another client.
 fn executed_and_not_told(sent: &str, delay_us: u64) -> (Server, Client, Client) {
     let server = with_slow_log(WORKERS, delay_us);
     let (mut client, mut control) = (server.client(), server.client());
@@ -1102,7 +1103,7 @@ fn a_client_of_an_io_thread_executes_a_batch_ahead_of_the_disk_and_not_more() {
             calls.parse::<u64>().ok()
         };
         let calls = until("it is executed", || of_get(&control.info_text()));
-        // Afterwards all of them may have been executed.
+        // After the delay all of them may have been executed.
         assert!(calls <= 1_000 || began.elapsed() > delay, "{calls}");
         client.expect("+OK\r\n");
         for _ in 0..5_000 {

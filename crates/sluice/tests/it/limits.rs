@@ -137,7 +137,7 @@ fn who_has_priority_is_served_ahead_of_those_that_came_before() {
     let loops = ["epoll", "poll", "io_uring"].into_iter();
     let missing = |name: &&str| *name != "io_uring" || common::has_io_uring();
     for name in loops.filter(missing) {
-        // An I/O thread would need time to wake, in which the other connections become clients.
+        // There are no I/O threads: while one wakes, the other connections would become clients.
         let words = ["--tcp-backlog", "2048", "--priority-subnets", "127.0.0.2", "--io-threads", "1"];
         let server = Server::start(&[&words[..], &["--event-loop", name]].concat());
         server.signal("STOP");
@@ -301,7 +301,7 @@ fn threads_that_cannot_start_leave_the_server_as_it_was() {
         command.args(["--io-threads", "1", "--io-threads-always-active", "no"]);
     });
     let mut client = server.client();
-    // Clients have the lowest numbers, and the limit is the next number.
+    // Open descriptors have the lowest numbers, so a limit that equals their count allows no other.
     let mut others: Vec<Client> = (0..30).map(|_| server.client()).collect();
     for other in &mut others {
         other.check("PING", "+PONG\r\n");

@@ -1,9 +1,9 @@
 //! A live migration from another kind of server while clients write: REPLICAOF from Redis,
 //! every type, no lost write.
 //!
-//! `SLUICE_REDIS_SERVERS` names the Redis binaries, separated by colons; `redis-server-8` beside the
-//! reference and `redis-server` on the path are used too. Without any there is no source, and the test
-//! prints a note.
+//! `SLUICE_REDIS_SERVERS` names the Redis binaries, separated by colons; `redis-server-8` beside the binary
+//! of `SLUICE_PEER_SERVER` and `redis-server` on the path are used too. If none exists, the test prints a
+//! note.
 
 use crate::common::{Client, Dir, Server, free_port, request, until};
 use sluice_base::Rng;
@@ -108,8 +108,8 @@ fn words(client: &mut Client, line: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every key with its type and a digest of its value. Scores are compared as numbers: Redis 7.0 digests them
-/// by their longest text.
+/// Every key with its type, its expiry and a digest of its value. A sorted set has its members and scores in
+/// place of the digest: Redis 7.0 digests the longest text of a score.
 fn contents(client: &mut Client) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for key in words(client, "KEYS *") {
@@ -208,7 +208,7 @@ fn fields_that_expire_in_redis_8_arrive_with_their_expiries() {
             ours.check(&format!("HGET {key} f{i}"), format!("${}\r\n{i}\r\n", i.to_string().len()));
         }
     }
-    // Expiries that arrive in the stream.
+    // A changed expiry arrives in the replication stream.
     theirs.check("HPEXPIREAT small 4100000000000 FIELDS 1 f1", "*1\r\n:1\r\n");
     until("the change", || {
         (ours.send("HPEXPIRETIME small FIELDS 1 f1\r\n").line() == "*1" && ours.line() == ":4100000000000")

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Client, Dir, Server, until};
 
-/// A key and a value of each size class of entries: 16 to 1,024 bytes, 8 apart.
+/// Entries of 125 size classes, which are 8 bytes apart, up to about 1,024 bytes.
 fn one_key_of_each_size(client: &mut Client) {
     for size in 0..125 {
         client.check(&format!("SET key:{size:03} {}", "v".repeat(3 + size * 8)), "+OK\r\n");
@@ -19,8 +19,8 @@ fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
     let added = client.info_number("used_memory") - before;
     // The entries alone take some 62 KiB; other buffers of some 20 KiB are allocated and freed meanwhile.
     assert!((24 << 10..=256 << 10).contains(&added), "{added} bytes more");
-    // More than 100 MiB of chunks are reserved now; most of this is untouched, so it is no
-    // fragmentation either.
+    // Each size class has reserved its own chunk, more than 100 MiB together; most of this is untouched, so
+    // it is no fragmentation either.
     let fragmented = client.info_number("allocator_frag_bytes");
     assert!((0..8 << 20).contains(&fragmented), "{fragmented} bytes");
     // Memory that was in use before is fragmentation.
@@ -39,7 +39,7 @@ fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
     assert!((8 << 20..11 << 20).contains(&freed), "{freed} bytes less");
     let fragmented = client.info_number("allocator_frag_bytes");
     assert!(fragmented > 7 << 20, "{fragmented} bytes");
-    // Until the entries were compacted.
+    // Compacting the entries ends the fragmentation.
     client.check("DEBUG PAUSE-CRON 0", "+OK\r\n");
     until("compaction", || (client.info_number("allocator_frag_bytes") < 3 << 20).then_some(()));
     assert!(client.info_number("active_defrag_hits") > 1000);
@@ -121,7 +121,7 @@ fn the_log_says_how_much_memory_was_refused() {
     }
 }
 
-/// The names of the allocator's own threads.
+/// Number of the allocator's own threads.
 fn allocator_threads(server: &Server) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     tasks
@@ -155,8 +155,8 @@ fn summing_server(arguments: &[&str]) -> Server {
     })
 }
 
-/// Waits until the parts of memory miss at most 2 % of the used memory: threads may
-/// be freeing deleted values.
+/// Waits until the parts of memory add up to the used memory within 2 %: threads may still be freeing deleted
+/// values.
 fn check_parts(client: &mut Client, when: &str) {
     until(&format!("explained memory: {when}"), || {
         let info = String::from_utf8(client.bulk("INFO debug")).unwrap();

@@ -194,7 +194,7 @@ fn a_load_and_a_script_do_not_keep_the_numbers_back() {
     let mut client = server.client();
     client.check("CONFIG SET key-load-delay 0", "+OK\r\n");
     until("the end of the load", || (client.info("loading") == "0").then_some(()));
-    // A script that is paused between its slices.
+    // A script that does not end: it is executed in slices, and numbers are sampled between them.
     client.send("EVAL \"while true do end\" 0\r\n");
     let slices = until("a sample during the script", || {
         let samples = scrape(metrics_port);
@@ -269,7 +269,7 @@ fn hostile_requests_are_refused_and_others_are_served_beside_them() {
     scrape(port);
 }
 
-/// Number of additional connections that this process may open: 5,000, if the system allows it.
+/// Number of connections to open: a quarter of this process's descriptors, at most 5,000.
 fn common_limit() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let open = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -335,7 +335,7 @@ fn every_metric_of_the_alerts_and_of_the_board_is_in_a_scrape() {
     client.check("SET key value", "+OK\r\n");
     client.send("NOSUCH\r\n").line();
     until("a replica", || client.info("slave0").contains("state=online").then_some(()));
-    // Figures are the same for all requests within a second: those with the replica may be the next ones.
+    // All requests within a second get the same sample: the replica may appear only in the next one.
     let shown = until("a sample with the replica in it", || {
         let shown = [primary_port, replica_port, node_port].map(|port| get(port, "/metrics", "").1).concat();
         shown.contains("slave_state=\"online\"").then_some(shown)

@@ -119,7 +119,7 @@ fn migrations_one_after_the_other_have_one_thread_and_two_at_once_have_two() {
         here.check(&format!("MIGRATE 127.0.0.1 {} k 0 5000 REPLACE", second.port), "+OK\r\n");
         assert_eq!(count(), 1);
     }
-    // The target is stopped, so that both are in progress.
+    // The target is stopped, so that two migrations are in progress at once.
     second.signal("STOP");
     here.check("MSET k v l w", "+OK\r\n");
     here.send(format!("MIGRATE 127.0.0.1 {} k 0 20000 REPLACE\r\n", second.port));

@@ -1,4 +1,4 @@
-//! Moving in: `--check-move` against servers of both kinds and against hostile ones, and the commands of
+//! Moving in: `--check-move` against real servers and against hostile ones, and the commands of
 //! `docs/moving-in.md`, which are extracted from the document and run.
 //!
 //! The old server is the reference that `SLUICE_PEER_SERVER` names, and each of `SLUICE_REDIS_SERVERS`;
@@ -119,7 +119,7 @@ pub const DATA: &[(&str, &str, &str)] = &[
     ("GEOADD places 13.5 38.1 Palermo", "ZCARD places", ":1\r\n"),
 ];
 
-/// Larger values, and a library of functions.
+/// Writes [`DATA`], larger values, and a library of functions.
 fn fill(client: &mut Client) {
     for (write, _, _) in DATA {
         client.send(format!("{write}\r\n"));
@@ -148,7 +148,7 @@ fn check_data(client: &mut Client) {
     assert!((99_000..=100_000).contains(&ttl), "{ttl}");
 }
 
-/// Whether a server reads the format for replicas older than Valkey 9: RDB 11.
+/// Whether a server reads RDB 11, the format that replicas older than Valkey 9 receive.
 fn reads_rdb_11(client: &mut Client) -> bool {
     !client.info_text().contains("redis_version:7.0")
 }
@@ -168,7 +168,7 @@ fn a_server_moves_in_live_and_back() {
         shell.run("back", &old, &[]);
         check_data(&mut theirs);
         theirs.check("GET written", "$4\r\nhere\r\n").check("SET again there", "+OK\r\n");
-        // The history continues that of the old server, so no full sync was needed.
+        // Our replication history continues that of the old server, so no full sync was needed.
         assert_eq!(ours.info("sync_full"), "0");
         if !reads_rdb_11(&mut theirs) {
             println!("skipped: Redis 7.0 reads no RDB 11, no copy goes back to it");
@@ -350,14 +350,14 @@ fn a_server_that_speaks_tls_is_judged() {
     drop(server);
 }
 
-/// A server that runs `serve` on each connection, until the test ends.
+/// A server that accepts one connection and runs `serve` on it.
 fn hostile(serve: impl Fn(TcpStream) + Send + 'static) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     (port, std::thread::spawn(move || serve(listener.accept().unwrap().0)))
 }
 
-/// Sends `again` repeatedly, as long as the peer reads.
+/// After some input sends `head`, and then `again` repeatedly, as long as the peer reads.
 fn flood(mut stream: TcpStream, head: &[u8], again: &[u8]) {
     let _ = stream.read(&mut [0; 64]);
     let piece = again.repeat(64 * 1024 / again.len());
@@ -367,7 +367,7 @@ fn flood(mut stream: TcpStream, head: &[u8], again: &[u8]) {
     }
 }
 
-/// Sends one byte of a text after each pause without input, as long as the peer reads.
+/// Sends a text, one byte after each 20 ms without input, as long as the peer reads.
 fn drip(mut stream: TcpStream) {
     stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let mut sent = stream.write_all(b"$1000\r\n");

@@ -1,5 +1,5 @@
-//! Units that stay open, with real sockets, also on I/O threads (the arm `together`): DEBUG
-//! STAND-STILL inside EXEC.
+//! Transactions that are suspended halfway by DEBUG STAND-STILL, with real sockets; `cargo xtask test` runs
+//! these tests with I/O threads, too.
 
 use super::common::{self, Client, Dir, Server};
 

@@ -95,7 +95,7 @@ fn the_pid_file_is_written_and_removed() {
     let path = server.dir.path().join("pid");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", server.child.id()));
     let mut server = server;
-    // Wherever the working directory is by then.
+    // The file is removed even if the working directory has changed.
     std::fs::create_dir(server.dir.path().join("sub")).unwrap();
     server.client().check("CONFIG SET dir sub", "+OK\r\n");
     server.signal("INT");
@@ -123,7 +123,7 @@ fn a_daemon_leaves_its_parent_and_its_terminal() {
     assert_eq!(std::fs::read_to_string(server.dir.path().join("pid")).unwrap(), format!("{pid}\n"));
     let log = std::fs::read_to_string(server.dir.path().join("log")).unwrap();
     assert!(log.lines().all(|line| line.starts_with(&format!("{pid}:M "))), "{log}");
-    // Fields 4, 6 and 7: a session of its own, and no terminal.
+    // Fields 6 and 7: a session of its own, and no terminal.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     assert_eq!((fields[3], fields[4]), (pid.as_str(), "0"));
@@ -163,8 +163,8 @@ fn the_first_signal_ends_in_good_order() {
 #[test]
 fn the_second_signal_ends_at_once() {
     let mut server = Server::start(&[]);
-    // After the line is logged, the batch runs, and nothing else runs until its end: the first
-    // signal has to wait.
+    // When the line has been logged, the main thread executes the rest of this batch and nothing else, so the
+    // first signal has to wait.
     server.client().send("DEBUG LOG asleep\r\nDEBUG SLEEP 100000\r\n");
     server.log.wait("DEBUG LOG: asleep").unwrap();
     server.signal("TERM");
@@ -276,7 +276,7 @@ fn a_fault_inside_the_allocator_is_reported_with_names_of_functions() {
             break;
         }
     }
-    // A thread that starts late may fault before the main thread does: its stack begins elsewhere.
+    // The report need not show the main thread's stack: a thread that starts late may fault first.
     assert_report(&mut server, &["crashed by signal: 11", "src/allocator.rs", "_rjem_je_"]);
     assert_eq!(server.wait().signal(), Some(11), "and not by the alarm of a report that hangs");
 }
@@ -425,7 +425,7 @@ fn the_log_says_in_the_same_words_why_a_connection_ended() {
     let mut client = server.client();
     client.check("PING", "+PONG\r\n");
     let address = client.stream.local_addr().unwrap().to_string();
-    // Unread input makes the kernel reset the connection.
+    // With a linger time of zero, closing resets the connection.
     socket2::SockRef::from(&client.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(client);
     let line = server.log.wait("Reading from client").unwrap();
@@ -475,7 +475,8 @@ fn replies_beyond_one_turn_of_sending_come_whole_and_the_end_waits_for_them() {
     let mut first = server.client();
     first.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len())).send(&value).send("\r\n");
     first.expect("+OK\r\n");
-    // Three times the requests of one iteration; then as many during the server's shutdown.
+    // Replies of 12 MiB, three times what one iteration sends; then as much again during the server's
+    // shutdown.
     for ends in [false, true] {
         let mut readers: Vec<Client> = (0..12).map(|_| server.client()).collect();
         for reader in &mut readers {

@@ -1,7 +1,7 @@
-//! Requests of operators of Kubernetes, charts and exporters: traces of `conformance/operators`, whose
+//! Requests that Kubernetes operators, charts and exporters send: traces in `conformance/operators`, whose
 //! README describes the format. Each is played against nodes of the reference, nodes of ours, and both
-//! together, at the same time; the parts of replies that a trace reads must be the same everywhere.
-//! Without the reference there is no comparison, and the tests print a note.
+//! together, at the same time; the parts of replies that a trace reads must be the same everywhere. Without
+//! the reference there is no comparison, and the tests print a note.
 
 mod fleet;
 mod reads;

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Invariants: (1) blocks are written whole and in order: if a failed write leaves a part of a block, the
-//! part is cut off again, so that the file ends with a unit; (2) a sync that failed is never tried again:
-//! the kernel counts the pages as clean, and the next sync would succeed with nothing written; (3) `synced`
-//! is a position up to which everything is on disk.
+//! part is cut off again, so that the file ends with a whole command or transaction (a unit), or the next
+//! write continues after the part; (2) a sync that failed is never tried again: the kernel counts the pages
+//! as clean, and the next sync would succeed with nothing written; (3) `synced` is a position up to which
+//! everything is on disk.
 
 use crate::StorageFile;
 use sluice_base::heap;
@@ -21,7 +22,7 @@ use std::io::{self, ErrorKind};
 pub struct Block {
     /// The bytes to be written: whole units, one after the other.
     pub bytes: Vec<u8>,
-    /// The position in the log after the last byte.
+    /// The position after the last byte, counted over all files of the log (the append-only file).
     pub end: u64,
 }
 
@@ -111,7 +112,7 @@ impl Appender {
         self.synced < self.written && self.health != FileHealth::Lost
     }
 
-    /// Bytes of memory that the allocator has given for waiting blocks and kept buffers.
+    /// Bytes of memory that the allocator has given out for waiting blocks and kept buffers.
     pub fn footprint(&self) -> usize {
         let blocks = self.waiting.iter().map(|block| heap::vec(&block.bytes)).sum::<usize>();
         let spent = self.spent.iter().map(heap::vec).sum::<usize>();
@@ -198,7 +199,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Forces all written bytes to disk. Errors: the system's; the file is lost.
+    /// Forces all written bytes to disk. Errors: the system's error; the file then counts as lost.
     pub fn sync(&mut self) -> io::Result<()> {
         assert!(self.health != FileHealth::Lost, "a sync that failed is not tried again");
         let result = self.file.sync_data();

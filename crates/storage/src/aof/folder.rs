@@ -194,10 +194,10 @@ impl Folder {
         &self.path
     }
 
-    /// Forces a base that is whole to disk, and names it in the manifest. The previous base and all
-    /// increments but the last `kept` become history (superfluous files). `increment`: whether an increment
-    /// was created that gets its name together with the base. Returns lines for the log. Errors: lines for
-    /// the log; the manifest is as before.
+    /// Forces a complete base to disk, and names it in the manifest. The previous base and all increments but
+    /// the last `kept` become history (superfluous files). `increment`: whether an increment was created that
+    /// gets its name together with the base. Returns lines for the log. Errors: lines for the log; the
+    /// manifest is as before.
     pub fn finish_base(
         &mut self,
         base: NewBase,
@@ -218,8 +218,8 @@ impl Folder {
         if increment == Named::WithBase {
             self.manifest.add_incr(&self.name);
         }
-        // A start that finds this manifest and a base that the manifest in force does not name knows that
-        // the rewrite was not completed (5).
+        // If a start finds this temporary manifest, and a base that the manifest in force does not name, the
+        // rewrite was not completed (5).
         let manifest = match self.begin_manifest() {
             Ok(manifest) => manifest,
             Err(failed) => {
@@ -256,7 +256,7 @@ impl Folder {
         }
         let named_now = self.manifest.clone();
         if let Err(line) = self.persist_begun(manifest, before.clone()) {
-            // The new files are removed only if the new manifest cannot get in force any more; otherwise
+            // The new files are removed only if the new manifest cannot come into force any more; otherwise
             // the files that it names stay.
             if self.manifest == before {
                 self.take_back(&base_path);
@@ -269,8 +269,8 @@ impl Folder {
         Ok(said)
     }
 
-    /// Renames the temporary increment to the name of the last increment of the manifest in memory. Returns
-    /// a line for the log, also as the error.
+    /// Renames the temporary increment to the name of the last increment of the manifest in memory. Returns a
+    /// line for the log, on success and as the error.
     fn name_temporary_incr(&mut self) -> Result<String, String> {
         let name = self.manifest.incr().last().map(|file| file.name.clone()).unwrap_or_default();
         let (from, to) = (self.path_of(TEMP_INCR.as_bytes()), self.path_of(&name));
@@ -294,8 +294,8 @@ impl Folder {
         }
     }
 
-    /// Frees a name that the manifest on disk does not name. A file with data gets another name, because
-    /// its manifest may be lost, or the manifest may be older than the file. Errors: a line for the log.
+    /// Frees a file name that is not in the manifest on disk. A file with data gets another name, because its
+    /// manifest may be lost, or the manifest may be older than the file. Errors: a line for the log.
     fn clear_name(&mut self, name: &[u8]) -> Result<(), String> {
         let path = self.path_of(name);
         match self.storage.open(&path).and_then(|file| file.size()) {
@@ -416,8 +416,8 @@ impl Folder {
     }
 
     /// Superfluous files that can be removed; the manifest on disk names them until
-    /// [`Folder::remove_history`]. A manifest, or a file that a foreign manifest names a second time as
-    /// data, is not among them.
+    /// [`Folder::remove_history`]. The manifest itself is left out, and so is a file that the manifest,
+    /// written by another server, names a second time as data.
     pub fn history(&self) -> Vec<PathBuf> {
         use sluice_persist::aof::AofFileKind;
         let is_used = |name: &[u8]| {
@@ -506,8 +506,8 @@ impl Folder {
     }
 
     /// Writes the manifest. After an error the manifest in memory names the files of `before` again, with
-    /// advanced counters if the new manifest may be in force. In that case the same manifest is written to
-    /// disk again, if the disk lets it. Errors: a line for the log.
+    /// advanced counters if the new manifest may be in force. In that case the manifest in memory is then
+    /// written to disk, if the disk lets it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         match self.begin_manifest() {
             Ok(begun) => self.persist_begun(begun, before),
@@ -525,7 +525,7 @@ impl Folder {
         match failed.operation {
             Operation::Create | Operation::Write | Operation::Sync => self.manifest = before,
             Operation::Rename | Operation::SyncFolder => {
-                // The new manifest may be in force, or may get in force by a crash of the machine: the
+                // The new manifest may be in force, or may come into force by a crash of the machine, so the
                 // numbers that it used are not used again.
                 self.manifest = before.numbered_behind(&self.manifest);
                 let to = self.path_of(&manifest_name(&self.name));
@@ -608,8 +608,8 @@ impl NewBase {
         Ok(NewBase { replacement, temporary, format })
     }
 
-    /// Makes an RDB file that is whole and durable the base; the RDB file keeps its own name as well.
-    /// `number`: as in [`NewBase::begin`]. Errors: a line for the log.
+    /// Makes a complete and durable RDB file the base; the RDB file keeps its own name as well. `number`: as
+    /// in [`NewBase::begin`]. Errors: a line for the log.
     pub fn of_snapshot(
         storage: Arc<dyn Storage>,
         folder: &Path,

@@ -1,10 +1,10 @@
-//! Invalidations for prefixes (CLIENT TRACKING BCAST) in progress: changes were taken from the list and
-//! are sent in slices.
+//! Invalidations for prefixes (CLIENT TRACKING BCAST) that are being sent, in slices, after the changes were
+//! taken from the list (`prefixes.rs`).
 //!
 //! The work is clients × names × patterns of their users, three numbers that clients and users control.
 //! So the names below a prefix are sent in pieces. For each piece the rights of a user are checked
-//! once, not once for each of its clients, and a client receives nothing of a piece before all of its
-//! names are checked.
+//! once, not once for each of its clients, and a client receives nothing of a piece before all names of the
+//! piece are checked.
 //!
 //! Invariants: (1) a client receives the pieces of a prefix one after the other, and later changes after
 //! all of them; (2) a view (the names of a piece that a user may read) belongs to one version of the user:
@@ -75,7 +75,7 @@ impl BroadcastsUnderWay {
         self.changed.is_empty() && self.remains.is_empty()
     }
 
-    /// Approximate bytes that the allocator has given. O(remains and views).
+    /// Approximate bytes that the allocator has given out. O(remains and views).
     pub fn footprint(&self) -> usize {
         let piece = self.piece.as_deref().map_or(0, |piece| {
             heap::boxed::<BroadcastPiece>()

@@ -1,4 +1,5 @@
-//! Prefixes of clients in BCAST mode, and the changed keys below them that are not yet taken to be sent.
+//! Prefixes of clients in BCAST mode, and the changed keys *below* them (keys that begin with a prefix) that
+//! are not yet taken to be sent.
 //!
 //! A tree of the prefixes (`tree.rs`) finds all prefixes of a key: a change costs O(length of the key)
 //! and the prefixes of the key, however many others exist.
@@ -101,7 +102,7 @@ impl Prefixes {
         self.tree.len()
     }
 
-    /// Bytes that the allocator has given. O(prefixes).
+    /// Bytes that the allocator has given out. O(prefixes).
     pub(super) fn footprint(&self) -> usize {
         let prefix = |prefix: &Prefix| {
             let name = if prefix.clients.is_empty() { 0 } else { name_bytes(&prefix.name) };
@@ -268,7 +269,7 @@ impl Prefixes {
     }
 }
 
-/// Bytes that the allocator has given for a name, with the counts of its `Arc`.
+/// Bytes that the allocator has given out for a name, with the counts of its `Arc`.
 pub(super) fn name_bytes(name: &Arc<[u8]>) -> usize {
     heap::block(2 * size_of::<usize>() + name.len())
 }

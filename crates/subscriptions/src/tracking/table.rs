@@ -35,7 +35,7 @@ pub(super) struct TrackingTable {
     items: usize,
     /// Bytes that rows own outside of the shards.
     row_bytes: usize,
-    /// Number of additional keys that the names in rows count as.
+    /// Number of keys that the names in rows count as, in addition to the keys themselves.
     charged_names: usize,
     /// The shard that gives the next row to evict.
     victims_at: usize,
@@ -49,17 +49,16 @@ pub(super) struct Shard {
     more: Vec<Trackers>,
 }
 
-/// A row in 8 bytes: its only client, if the key existed when it was read; otherwise an index in the
-/// shard's `more`.
+/// A row in 8 bytes: its only client, if the row keeps no name; otherwise an index in the shard's `more`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RowCell(u64);
 
 /// The clients that have read a key, removed from the table.
 #[derive(Debug)]
 pub enum Row {
-    /// One client, and the key existed when read.
+    /// One client, and no name.
     One(Tracker),
-    /// Several clients, or a key that did not exist when read.
+    /// A row that does not fit a cell, in general because it has several clients or a name.
     More(Trackers),
 }
 
@@ -127,7 +126,7 @@ impl Shard {
         removed
     }
 
-    /// Bytes that the allocator has given, without memory owned by rows.
+    /// Bytes that the allocator has given out, without memory owned by rows.
     pub(super) fn bytes(&self) -> usize {
         if self.cells.capacity() == 0 {
             return heap::vec(&self.more);
@@ -198,7 +197,7 @@ impl TrackingTable {
         self.items
     }
 
-    /// Bytes that the allocator has given. O(shards).
+    /// Bytes that the allocator has given out. O(shards).
     pub(super) fn footprint(&self) -> usize {
         heap::vec(&self.shards) + self.shards.iter().map(Shard::bytes).sum::<usize>() + self.row_bytes
     }

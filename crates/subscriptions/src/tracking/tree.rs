@@ -1,8 +1,8 @@
 //! A radix tree of names, which finds all names that a key begins with.
 //!
 //! A node represents the bytes on the path from the root. Its label, the part after its parent's bytes,
-//! is a slice of some name that continues below it, so no bytes are copied. Adding, removing and finding
-//! cost O(length of the name or key), however many names there are or begin alike.
+//! is a slice of some name that ends at this node or below it, so no bytes are copied. Adding, removing and
+//! finding cost O(length of the name or key), however many names there are or begin alike.
 //!
 //! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty;
 //! (2) a node other than the root is the end of a name, or has at least two children; (3) the root is
@@ -46,7 +46,7 @@ impl NameTree {
         self.len
     }
 
-    /// Bytes that the allocator has given, without the names. O(names).
+    /// Bytes that the allocator has given out, without the names. O(names).
     pub(super) fn footprint(&self) -> usize {
         let node = |node: &NameNode| heap::tree::<u8, u32>(node.children.len());
         heap::vec(&self.nodes) + heap::vec(&self.free) + self.nodes.iter().map(node).sum::<usize>()

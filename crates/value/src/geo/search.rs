@@ -118,7 +118,8 @@ impl Region {
         let bounds = BoundingBox::around(middle, height_m, width_m);
         let mut steps = steps_for(radius_m, middle.latitude);
         let mut own = GeohashCell::of(middle, steps, LATITUDE_MAX).inside();
-        // If the middle is near the border of its cell, the neighbour there may be too narrow.
+        // If the middle is near the border of its cell, the neighbour there may be too narrow to cover the
+        // region.
         let is_narrow = own.moved(0, 1).area().north < bounds.north
             || own.moved(0, -1).area().south > bounds.south
             || own.moved(1, 0).area().east < bounds.east
@@ -196,8 +197,8 @@ fn steps_for(radius_m: f64, latitude: f64) -> u32 {
         radius *= 2.0;
         steps += 1;
     }
-    // With two halvings fewer most circles fit. Near the poles cells are narrower, so there one or two
-    // more are left out.
+    // With two halvings fewer most circles fit. Near the poles cells are narrower, so there one or two more
+    // halvings are left out.
     steps -= 2;
     if !(-66.0..=66.0).contains(&latitude) {
         steps -= 1;

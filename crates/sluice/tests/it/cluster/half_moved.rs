@@ -1,5 +1,5 @@
-//! Slots that were left half moved, and `valkey-cli --cluster fix`; moves by hand between nodes with
-//! users, and by weights. Each test names the nodes of the reference.
+//! `valkey-cli --cluster fix` for slots that were left half moved, `reshard` between nodes with users, and
+//! `rebalance` by weights. The comment of each test says which nodes are the reference's.
 
 use super::member::Member;
 use super::operators::{Group, strangers};
@@ -8,9 +8,9 @@ use crate::common::until;
 /// A slot of the first of three primaries; the test's keys are in this slot.
 const SLOT: u16 = 3;
 const KEYS: usize = 10;
-/// Number of keys that move in most shapes. The tool takes the node with most keys for the owner, and a
-/// random one of two with equally many; and a source of the reference deletes its remaining keys when it
-/// receives the other node's claim.
+/// Number of keys that move in most tests: fewer than half, because the tool takes the node with most keys
+/// for the owner (a random one of two with equally many), and a source of the reference deletes its remaining
+/// keys when it receives the other node's claim.
 const FEWER: usize = 4;
 
 fn keys() -> Vec<String> {
@@ -76,7 +76,8 @@ fn owner(group: &Group) -> usize {
     })
 }
 
-/// Runs the shapes, each from the node that owns the slot at that time; initially the first node.
+/// Executes the steps of each shape, which leave the slot half moved; the slot's owner at that time counts as
+/// the first node. Then `fix` must mend the slot.
 fn is_mended(kinds: &str, shapes: &[(&str, &[Step])]) {
     let Some(group) = strangers(kinds) else { return };
     group.create(3, "0");
@@ -143,13 +144,14 @@ fn cb_o22_a_reshard_as_a_user_moves_keys_that_the_default_user_may_not_move() {
         [&["reshard", &at][..], &ends, &["--cluster-slots", &count, "--cluster-yes"]].concat()
     };
     let as_mover = ["--user", "mover", "--pass", "secret"];
-    // The slots up to that of the keys, from ours to the reference's node: the last one is left half moved.
+    // The slots up to that of the keys move from our node to the reference's; the last one is left half
+    // moved.
     let (text, _) = group.says(&reshard(0, 1));
     assert!(text.contains("NOPERM"), "{text}");
     group.done(&[&["fix", &at, "--cluster-yes"][..], &as_mover].concat());
     group.is_well(3);
     assert_eq!(owner(&group), 1);
-    // From the reference's node to ours.
+    // The slots move from the reference's node to ours.
     group.done(&[&reshard(1, 2)[..], &as_mover].concat());
     group.is_well(3);
     assert_eq!(owner(&group), 2);

@@ -1,5 +1,6 @@
-//! Nodes that are shut down: a primary hands over to a replica first, and redirects its clients; clients
-//! are not sent to a replica that is shutting down. Each test names the nodes of the reference.
+//! Nodes that are shut down: a primary hands over to a replica first, and redirects its clients; clients are
+//! not sent to a replica that is shutting down. The comment of each test says which nodes are the
+//! reference's.
 
 use super::member::Member;
 use super::{meet, nodes};
@@ -12,8 +13,8 @@ use std::thread::JoinHandle;
 /// First and last slots of the three primaries.
 const SHARES: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
 
-/// Three primaries, then a replica of each, as many as `kinds` has: `o` is a node of ours, `s` one of the
-/// reference. `None` without the reference.
+/// Three primaries, then replicas of the first, second and third primary as long as `kinds` has letters: `o`
+/// is a node of ours, `s` one of the reference. `None` without the reference.
 pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     let more = ["--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
     let members: Option<Vec<Member>> = kinds.chars().map(|kind| Member::start(kind == 's', &more)).collect();
@@ -24,7 +25,8 @@ pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     for other in &members[1..] {
         meet(&mut members[0].client(), other.port(), other.bus());
     }
-    // A primary that does not know its replica yet would never learn its role.
+    // All nodes must know each other first: a primary that does not know a replica yet would never learn the
+    // replica's role.
     for member in &members {
         until("a node that knows all", || {
             let lines = nodes(&mut member.client());
@@ -49,8 +51,8 @@ pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     Some(members)
 }
 
-/// A small client that writes one key after another, and follows MOVED. An error, or a connection that
-/// ends before a reply, is a panic of its thread.
+/// A small client that writes one key after another, and follows MOVED. An error, or a connection that ends
+/// before a reply, makes its thread panic.
 struct Writer {
     thread: JoinHandle<BTreeMap<u32, u64>>,
     stops: Arc<AtomicBool>,
@@ -194,7 +196,8 @@ fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     let asked = "Forced failover primary request accepted (primary request from";
     until("the order in the heir's log", || log_of(&members[3]).contains(asked).then_some(()));
 
-    // By a command, which is not answered; the server does not wait for a client that has closed.
+    // The next shutdown is by a command, which is not answered; the server does not wait for a client that
+    // has closed.
     writer.stop(&[&members[1], &members[2], &members[3]]);
     let writer = Writer::start(members[1].port(), false);
     writer.goes_on();
@@ -237,7 +240,7 @@ fn cl_m11_m12_replicas_of_either_kind_take_over_from_primaries_of_the_other() {
     writer.goes_on();
     writer.stop(&[&members[1], &members[2], &members[3]]);
 
-    // The reference's primary ends at once: its clients would get errors.
+    // The reference's primary ends at once. Clients would get errors, so the writer has been stopped.
     let before = members[4].digest();
     members[1].signal("TERM");
     until("our replica as a primary", || members[4].is_primary().then_some(()));

@@ -1,4 +1,4 @@
-//! Replies of a primary that has been demoted. Each test names the nodes of the reference.
+//! Replies of a primary that has been demoted. The comment of the test says which nodes are the reference's.
 
 use super::handover::cluster;
 use super::member::Member;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Maximum redirects for one request during a handover: from a node without the new role, and
-/// from the old primary.
+/// Maximum redirects for one request during a handover: one by a node that is not the owner, and one by the
+/// old primary.
 const REDIRECTS_MAX: usize = 2;
 
 /// A client that repeatedly writes a key, and follows MOVED. A reply other than MOVED and OK, or more
-/// redirects, is a panic of its thread.
+/// redirects, makes its thread panic.
 struct Follower {
     thread: JoinHandle<()>,
     stops: Arc<AtomicBool>,
@@ -60,7 +60,7 @@ impl Follower {
     }
 }
 
-/// Makes `heir` take over from `old` by hand, while clients of all nodes write the tag's keys, and
+/// Makes `heir` take over from `old` by hand, while clients of all nodes write keys with this hash tag, and
 /// clients of `old` are blocked.
 fn demote(members: &[Member], old: &Member, heir: &Member, tag: &str) {
     let mut plain = old.client();

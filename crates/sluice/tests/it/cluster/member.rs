@@ -1,4 +1,4 @@
-//! A member of a cluster, of ours or of the reference, and its queries for tests.
+//! A member of a cluster, a node of ours or of the reference, with queries for tests.
 
 use super::{Node, id_of, of_node};
 use crate::common::reference::Reference;

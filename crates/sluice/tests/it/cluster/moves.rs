@@ -99,7 +99,7 @@ pub(super) fn digests(member: &Member, keys: &[String]) -> Vec<String> {
     all
 }
 
-/// A thread that increments counters at their owner, and ends with the owner's replies.
+/// A thread that increments counters at their owner until `stop` is set, and returns the acknowledged counts.
 pub(super) fn count(
     ports: [u16; 2],
     keys: Vec<String>,

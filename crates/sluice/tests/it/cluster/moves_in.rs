@@ -38,7 +38,7 @@ fn moves_while_clients_count(kinds: &str) {
         is_over(member, "success");
     }
     assert!(owns(target, "100-300"));
-    // Some commands are counted here.
+    // The counting must continue at the target.
     let counted = |client: &mut Client| client.info("cmdstat_incr");
     let first = counted(&mut target.client());
     until("counting to go on", || (counted(&mut target.client()) != first).then_some(()));
@@ -192,7 +192,7 @@ fn cb_a37_a_target_that_is_killed_comes_back_without_the_move() {
     group.have_the_same(2, 3);
 }
 
-/// A primary of the reference that has given its last slot at once follows the node that has the slots,
+/// A primary of the reference that has given away all of its slots follows the node that has them at once,
 /// and may be elected soon after: the shard stays intact.
 #[test]
 fn cb_a46_a_stock_primary_that_gave_all_its_slots_takes_them_over_again() {

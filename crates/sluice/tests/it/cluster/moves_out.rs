@@ -1,6 +1,6 @@
 //! Slots that a primary of ours moves by MIGRATESLOTS (specification of the slots, section 6), and events
-//! during the move. Node 0 is a primary of ours, node 1 one of the reference; each test names the
-//! reference's other nodes. Slots 100 to 300 move from node 0 to node 2.
+//! during the move. Node 0 is a primary of ours, node 1 one of the reference; the comment of each test says
+//! which other nodes are the reference's. Slots 100 to 300 move from node 0 to node 2.
 
 use super::member::Member;
 use super::moves::{begin, cluster, count, digests, fill, is_over, owns};
@@ -152,7 +152,7 @@ fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
     for key in &own {
         target.client().check(&format!("SET {key} value"), "+OK\r\n");
     }
-    // The source saves these keys too, so that its save takes longer than the walk.
+    // The source saves these keys too, so that its save takes longer than sending the slots' keys.
     let stays = (0..).map(|number| format!("stays:{number}"));
     let is_of_source = |key: &String| (1_000..5_000).contains(&sluice_base::key_slot(key.as_bytes()));
     for key in stays.filter(is_of_source).take(100) {

@@ -1,5 +1,5 @@
-//! Moves of whole clusters in and out, by the commands of `docs/moving-in.md`. Each test names the nodes
-//! of the reference.
+//! Moves of whole clusters in and out, by the commands of `docs/moving-in.md`. The comment of each test says
+//! which nodes are the reference's.
 
 use super::member::Member;
 use super::operators::{Group, strangers};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A tag whose slot belongs to the shard of this number, of three.
+/// A hash tag whose slot belongs to shard number `shard` of three.
 fn tag(shard: usize) -> String {
     let first = [0, 5_461, 10_923, 16_384];
     let has =
@@ -19,7 +19,7 @@ fn tag(shard: usize) -> String {
     (0..).map(|number| format!("tag{number}")).find(has).unwrap()
 }
 
-/// A command of [`DATA`] whose key has a tag.
+/// A command of [`DATA`] with this hash tag in its key.
 fn tagged(line: &str, tag: &str) -> String {
     let at = if line.starts_with("XGROUP") { 2 } else { 1 };
     let words = line.split(' ').enumerate();
@@ -70,7 +70,7 @@ impl Counting {
                         let port = rest.rsplit_once(':').unwrap().1.parse().unwrap();
                         clients[shard] = Client::to("127.0.0.1", port);
                     } else {
-                        // As a library waits before it tries again.
+                        // A client library would wait, too, before it tries again.
                         std::thread::sleep(Duration::from_millis(5));
                     }
                 }
@@ -95,7 +95,8 @@ fn of(member: &Member) -> [String; 2] {
     [member.port().to_string(), member.bus().to_string()]
 }
 
-/// A slot that is being moved by hand is found at the node that has the key, whichever node is asked.
+/// Checks the cluster as before a move ([`check_move`]): an open slot is reported for the node that has it
+/// open, whichever node is asked.
 fn is_judged(group: &Group) {
     let (first, second) = (&group.members[0], &group.members[1]);
     let (text, status) = check_move(second.port(), &[]);
@@ -188,7 +189,7 @@ fn a_stock_cluster_moves_in_shard_by_shard_and_back_while_a_client_writes() {
     });
 }
 
-/// Three primaries of ours. The source is the reference, and each available Redis.
+/// Three primaries of ours. The sources, one after the other, are the reference and each available Redis.
 #[test]
 fn a_single_server_is_imported_into_a_cluster() {
     let Some(group) = strangers("ooo") else { return };

@@ -1,6 +1,6 @@
 //! Operations on clusters with the tools of the reference, if `SLUICE_PEER_SERVER` names its
-//! server and `valkey-cli` and `valkey-benchmark` are beside it: clusters of ours, and of ours
-//! and the reference's nodes.
+//! server and `valkey-cli` and `valkey-benchmark` are beside it: clusters of our nodes, and mixed ones with
+//! nodes of the reference.
 
 use super::member::Member;
 use crate::common::{Client, Dir, until};
@@ -149,7 +149,8 @@ fn fail_over_by_hand(kinds: &str) {
     let (mut primary, mut replica) = (0, 3);
     for how in ["", " FORCE", " TAKEOVER"] {
         let (old, new) = (&group.members[primary], &group.members[replica]);
-        // The benchmark knows the primaries of its start, and ends once it is redirected to another node.
+        // The benchmark is started for each failover, because it ends once it is redirected to a node that
+        // was no primary at its start.
         let _load = group.load();
         let end_of_stream = || old.client().info_number("master_repl_offset");
         let before = end_of_stream();
@@ -236,7 +237,8 @@ fn look_after(kinds: &str) {
     let new = group.members[6].id();
     group.done(&["add-node", &addresses[7], at, "--cluster-replica", "--cluster-primary-id", &new]);
     until("the new replica to follow", || group.members[7].follows().then_some(()));
-    // A node that does not know another cannot forget it, and a node that has just joined gets no keys.
+    // Both are needed below: a node that does not know another cannot forget it, and a node that has just
+    // joined gets no keys.
     group.all_know(7, &group.members[7], &group.members[6]);
     group.is_well(8);
     group.done(&[

@@ -322,7 +322,7 @@ const HEALTH: &[Health] = &[
     },
     Health { parameters: &[("maxmemory", "1")], is_ok: true, all_flags: false },
     Health { parameters: &[("min-replicas-to-write", "5")], is_ok: true, all_flags: false },
-    // A slot has no owner.
+    // From here on the cluster is not ok, because a slot has no owner.
     Health { parameters: &[("cluster-require-full-coverage", "yes")], is_ok: false, all_flags: true },
     Health {
         parameters: &[
@@ -454,8 +454,8 @@ impl Side {
                 client.check(&format!("CONFIG SET {name} {value}"), "+OK\r\n");
             }
         }
-        // A node of the reference that serves checks its state when it is told of a change:
-        // here, of one slot more.
+        // A node of the reference that serves checks the cluster's state only at a change, so one more slot
+        // gets an owner.
         let slot = usize::from(UNBOUND[1]) - number;
         self.0[0].client().check(&format!("CLUSTER ADDSLOTS {slot}"), "+OK\r\n");
         for member in &self.0[..2] {
@@ -558,7 +558,7 @@ fn is_meant(health: &Health, case: &Case, ours: &str, stock: &str) -> bool {
     // A script that accesses a local key in another migrating slot than that of its declared keys: the
     // reference looks for the key in the slot of the declared keys.
     let is_of_two_slots = case.row == OF_TWO_SLOTS && stock.contains(" non local key ");
-    // The database of a command that is queued after SELECT.
+    // The servers differ in the database of a command that is queued after SELECT.
     is_of_two_slots && ours.contains(" do not hash to the same slot ")
         || case.row == BEHIND_SELECT && ours.contains("-TRYAGAIN ") && stock.contains("-TRYAGAIN ")
 }

@@ -19,7 +19,7 @@ static AUTHORITY: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(||
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 });
 
-/// Valid from 2020 to 2120.
+/// Parameters of a certificate that is valid from 2020 to 2120.
 fn params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);

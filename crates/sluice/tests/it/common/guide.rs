@@ -31,8 +31,9 @@ pub fn reference_tool(name: &str) -> Option<PathBuf> {
     reference().map(|server| server.with_file_name(name)).filter(|path| path.exists())
 }
 
-/// A bash that runs commands, and the processes that these have started; all are killed at the end. Its
-/// path has our programs, the reference's, and those that a test writes.
+/// A bash that runs commands, and the processes that these have started; all are killed at the end. The
+/// commands are looked up in a folder for programs that the test writes, then among our programs and the
+/// reference's.
 pub struct Bash {
     pub dir: Dir,
     groups: Vec<u32>,
@@ -53,13 +54,13 @@ impl Bash {
         bash
     }
 
-    /// Adds a program to the path, before all others.
+    /// Writes a program that hides those with this name further on in the `PATH`.
     pub fn program(&self, name: &str, text: &str) {
         let path = self.dir.file(name, text);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The path of commands.
+    /// The `PATH` of the commands.
     pub fn path(&self) -> String {
         let folder = |path: &Path| path.parent().map(|folder| folder.display().to_string());
         let folders = [folder(Path::new(BINARY)), reference().as_deref().and_then(folder)];
@@ -77,7 +78,7 @@ impl Bash {
     pub fn says(&mut self, name: &str, commands: &str, names: &[(&str, &str)]) -> String {
         let output = self.dir.join("output");
         let file = std::fs::File::create(&output).unwrap();
-        // Pauses of a second are meant for people.
+        // Pauses in the documents suit people; tests shorten them.
         let script = format!("set -euo pipefail\nsleep() {{ command sleep 0.05; }}\n{commands}");
         let mut child = Command::new("bash")
             .args(["-c", &script])

@@ -30,7 +30,7 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice-server");
 /// of its test (`xtask/src/test/arms.rs`).
 const ARM: &str = "SLUICE_TEST_ARGS";
 
-/// The arguments of this run's arm, without an event loop that this machine lacks.
+/// The arguments in `SLUICE_TEST_ARGS`, without the choice of io_uring on a machine that lacks it.
 pub fn arm() -> Vec<String> {
     let arguments = std::env::var(ARM).unwrap_or_default();
     let left = match arguments.split_once(IO_URING) {

@@ -56,7 +56,8 @@ impl Relay {
 
 impl RelayState {
     fn join(&self, near: &TcpStream, far: &TcpStream) {
-        // Under the lock, so that a cut either ends a connection or is seen by it.
+        // The lock is held until the streams are listed, so that a cut at this time either is seen below or
+        // ends them.
         let mut streams = self.streams.lock().unwrap();
         if self.is_cut.load(Relaxed) {
             let _ = near.shutdown(Shutdown::Both);

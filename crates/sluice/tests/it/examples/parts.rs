@@ -1,8 +1,8 @@
 //! The containers of an example, read from its file and run as processes of this machine.
 //!
-//! The commands of a file are run unchanged, with these exceptions: a name with a port becomes
-//! `localhost` with the port that the part has here, `/data` and each file's path a folder of the test,
-//! and a full sync begins at once instead of five seconds later.
+//! The commands of a file are run unchanged, with these exceptions: a container's name with a port becomes
+//! `localhost` with the port that its process has here, `/data` and each file's path become paths in a folder
+//! of the test, and a full sync begins at once instead of five seconds later.
 
 use super::yaml::{Yaml, documents};
 use crate::common::guide::Bash;
@@ -136,7 +136,8 @@ impl Example {
         let bash = Bash::new();
         bash.program("sluice-entrypoint", include_str!("../../../../../packaging/container/entrypoint"));
         bash.program("sluice-healthcheck", include_str!("../../../../../packaging/container/healthcheck"));
-        // The entrypoint gives up root's rights for a user that does not exist here.
+        // Run by root, the entrypoint would change to a user that does not exist here, so `id` says that the
+        // user is another.
         bash.program("id", "#!/bin/sh\necho 999\n");
         let ports: Vec<(u16, u16)> = parts.iter().map(|_| (free_port(), free_port())).collect();
         let mut example = Example { parts: Vec::new(), bash };
@@ -245,7 +246,8 @@ impl Example {
         }
         let mut words: Vec<String> =
             part.words.iter().map(|word| self.here(word, at, parts, ports)).collect();
-        // Options, or a file with the same content as other parts' files.
+        // Each part needs its own ports, although its options and files name none, or the same as those of
+        // other parts.
         if part.image == OURS && words[0] != "sh" {
             let (port, metrics) = ports[at];
             let bus = free_port();

@@ -266,7 +266,7 @@ impl Fleet {
     }
 
     fn stop(&mut self, at: usize) {
-        // A node that hands over waits until its clients, such as these, have closed.
+        // At its end a node may wait until its clients have disconnected; these connections are such clients.
         self.nodes[at].connections.clear();
         let mut process = self.nodes[at].process.take().unwrap();
         process.signal("TERM");

@@ -18,11 +18,11 @@ pub enum Read {
     Field(String, Option<String>),
     /// A line `NAME:value` whose value is a number, which may differ.
     Number(String),
-    /// The part with this number, from 1 on, of a line `NAME:a=1,b=2` has this name.
+    /// The part with this number, counted from 1, of a line `NAME:a=1,b=2` has this name (`a` or `b`).
     Part(String, usize, String),
-    /// Columns of all lines, from 1 on, and all text after the last of them.
+    /// The columns with these numbers, counted from 1, of all lines, and all columns after the last of them.
     Columns(Vec<usize>),
-    /// Names in an array or map of names and values, which may differ.
+    /// An array or map of names and values must have these names; the values may differ.
     Names(Vec<String>),
     /// The reply must be an id: 40 digits.
     Id,
@@ -174,7 +174,7 @@ impl Names {
         for (found, name) in &self.0 {
             text = text.replace(found, name);
         }
-        // Ids without a number of their own, such as shards.
+        // Other ids, such as those of shards, have no number and become `HEX`.
         let mut out = String::new();
         let mut word = String::new();
         for character in text.chars().chain(['\0']) {
