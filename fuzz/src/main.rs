@@ -163,7 +163,7 @@ fn try_inputs(run: &Run<'_>, corpus: &mut Corpus, rng: &mut Rng, tried: &AtomicU
 /// Ends the process when one input takes too long.
 fn watch(tried: &AtomicU64, done: &AtomicU64, name: &str) {
     let (mut last, mut waits) = (u64::MAX, 0);
-    // Written only by the fuzzing thread; relaxed, because the numbers order nothing else.
+    // Only the fuzzing thread writes `tried` and `done`. Relaxed, because the numbers order nothing else.
     while done.load(Ordering::Relaxed) == 0 {
         std::thread::sleep(Duration::from_millis(20));
         let now = tried.load(Ordering::Relaxed);

@@ -126,7 +126,8 @@ fn change(flight: &mut [u8], sent: usize, changes: &[u8]) {
     }
 }
 
-/// Files of an operator, as certificate, key and CA; bytes that are no PEM are the DER of a certificate.
+/// Uses the bytes as a file of an operator, in turn as certificate, key and CA; bytes that are no PEM are
+/// read as the DER of a certificate.
 pub(crate) fn certificate(data: &[u8]) {
     if !data.starts_with(b"-----") {
         fuzz_certificate(data);

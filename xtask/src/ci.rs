@@ -145,7 +145,7 @@ fn other_systems() -> Result<Ran> {
     Ok(ran)
 }
 
-/// The differential test with defaults; skips without a reference or without our server.
+/// The differential test with a release build of our server; skips without a reference or without our server.
 pub(crate) fn differential_run(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
     differential_of(build_server, commands, seed, more)
 }

@@ -407,8 +407,8 @@ const MOVE_FAULTS: u64 = 300;
 /// The file that records the runs that passed, with commit and date.
 const RECORD: &str = "docs/deep-runs.toml";
 
-/// The task: `[--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]`; by default all runs, from a
-/// seed of today on.
+/// The task: `[--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]`; by default all runs, with the
+/// current unix time as the first seed.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     if arguments.flag("--help") {
@@ -581,7 +581,7 @@ fn loom_mutants(_: &Chosen) -> Result<Ran> {
             .map_err(|error| format!("{name} without a mistake: {error}"))?;
         let list = std::fs::read_to_string(shell::root().join("crates").join(&name).join("loom-mutants"))?;
         for mutant in list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            // A mutant that does not compile would count as noticed.
+            // The mutant is built first, because one that does not compile would count as noticed.
             shell::run(ci::loom_test(&name).env(ci::MUTANT_VARIABLE, mutant).arg("--no-run"))?;
             if ci::loom_test(&name).env(ci::MUTANT_VARIABLE, mutant).output()?.status.success() {
                 return Err(format!("{name}: the model checks do not notice the mutant {mutant}").into());
@@ -633,9 +633,9 @@ fn server_of(chosen: &Chosen) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Crates whose unit tests run under valgrind: crates that manage memory themselves. For evloop
-/// this covers the slabs of its ring driver, over the scripted ring, because valgrind does not
-/// follow the kernel's.
+/// Crates whose unit tests run under valgrind: crates that manage memory themselves. In evloop this covers
+/// the slabs of the io_uring driver, which runs on a scripted ring here, because valgrind does not follow the
+/// kernel's accesses.
 const VALGRIND_CRATES: [&str; 3] = ["sluice-collections", "sluice-queue", "sluice-evloop"];
 
 /// Unit tests under valgrind: invalid reads and writes, and leaks.
@@ -672,9 +672,9 @@ fn lines(chosen: &Chosen) -> Result<Ran> {
     ]))
 }
 
-/// Runs the tests of I/O threads against a server with the race checker. The standard library is built
-/// with the checker too, because otherwise its locks would be ignored; memory comes from the system's
-/// allocator, whose reuse the checker follows.
+/// Runs the tests of I/O threads, TLS and tracking against a server with the race checker. The standard
+/// library is built with the checker too, because otherwise its locks would be ignored; memory comes from the
+/// system's allocator, whose reuse the checker follows.
 fn races(_: &Chosen) -> Result<Ran> {
     let mut sysroot = Command::new("rustc");
     let sysroot = shell::output(sysroot.args(["--print", "sysroot"]))?;

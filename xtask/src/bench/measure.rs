@@ -204,7 +204,8 @@ fn key(index: usize) -> String {
     format!("key:{index:012}")
 }
 
-/// The least of the numbers that `share` of them do not exceed. There must be at least one number.
+/// The least of the numbers that at least the share `share` of the numbers does not exceed. There must be at
+/// least one number.
 fn percentile(numbers: &mut [f64], share: f64) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let rank = (numbers.len() as f64 * share).ceil() as usize;
@@ -214,7 +215,7 @@ fn percentile(numbers: &mut [f64], share: f64) -> f64 {
 /// Time for memory to settle: servers return pages about once a second.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// Pause after deletions and overwriting, which servers tidy up step by step.
+/// Pause after each phase, because servers tidy up step by step after deletions and overwriting.
 const SETTLE_FRAGMENT: Duration = Duration::from_secs(5);
 
 /// Pause with idle connections: the reference frees their buffers after some seconds, and its allocator

@@ -3,8 +3,8 @@
 use super::rules::Rule;
 use crate::wire::{Reply, parse};
 
-/// Whether the replies are equal by the rule. Equal bytes always are; an error is only equal to
-/// the same error.
+/// Whether the replies are equal by the rule. Replies with equal bytes are always equal; an error is only
+/// equal to the same error.
 pub(crate) fn equal(rule: Rule, ours: &[u8], peer: &[u8]) -> bool {
     if ours == peer {
         return true;
@@ -99,7 +99,7 @@ fn sections(reply: &Reply) -> Vec<String> {
     reply.string().lines().filter(|line| line.starts_with('#')).map(str::to_string).collect()
 }
 
-/// The text of a reply; of a verbatim string, without its format.
+/// The text of a reply, without the format if the reply is a verbatim string.
 fn text_of(reply: &Reply) -> String {
     let text = reply.string();
     if reply.kind == b'=' { text.strip_prefix("txt:").unwrap_or(&text).to_owned() } else { text }

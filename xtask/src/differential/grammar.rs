@@ -131,7 +131,8 @@ impl Grammar {
         self.names.contains(name) && self.rules.contains_key(name)
     }
 
-    /// Whether ours has a command of this full name, or neither server has and the reply is an error.
+    /// Whether ours has a command of this full name, or neither server has one, so that the reply must be an
+    /// error.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(name) || !self.rules.contains_key(name)
     }
@@ -243,7 +244,8 @@ const NEWER: &[&str] = &[
     "xdelex",
 ];
 
-/// Commands with more arguments in such versions: the paths of the fields that differ.
+/// The paths of fields that differ because a command has more arguments in a version later than the
+/// reference's.
 const NEWER_FACTS: &[&str] = &[
     "COMMAND INFO exec[1]",
     "COMMAND DOCS exec.arguments",

@@ -42,8 +42,8 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum share of used memory that the sum of its parts may miss. Sizes are those of the allocator, so
 /// rounding needs no allowance; trees and lists of several chunks are estimated. Shares of 24 and 27 were
-/// seen, each once, in a cluster node with a megabyte of used memory, and not when the same stream was
-/// played again: about 26 KB that no part is known to have.
+/// seen, each once, in a cluster node with a megabyte of used memory, and not when the same stream was played
+/// again. They are about 26 KB, and what allocates these is not known.
 const UNEXPLAINED_PERMILLE_MAX: i64 = 30;
 
 /// Maximum time for which memory may be unexplained.
@@ -717,8 +717,8 @@ fn sent_to_waiter(
     Ok(Some(outcome(None, Some(End::Silent))))
 }
 
-/// The output of a server to a listener, up to the reply to a PING: all commands that caused messages
-/// have been answered.
+/// The output of a server to a listener, up to the reply to a PING. No message is missed, because all
+/// commands that caused messages have been answered before the PING is sent.
 fn sent_to_listener(listener: &mut Connection) -> (Vec<Vec<u8>>, Option<End>) {
     let mut ping = Vec::new();
     encode(&[b"PING".as_slice(), b"that is all"], &mut ping);

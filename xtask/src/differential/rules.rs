@@ -18,7 +18,7 @@ pub(crate) enum Rule {
     Shape,
     /// A list of records of names and values, without the values of these names.
     Records(&'static [&'static str]),
-    /// Integers at most so far apart, both negative or neither.
+    /// Integers that differ by at most this much; negative integers must be equal.
     Near(i64),
     /// A cursor and elements: where both cursors are 0, the same elements in any order; by shape otherwise.
     Scan,

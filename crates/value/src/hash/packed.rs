@@ -170,7 +170,7 @@ impl Packed {
         let row = Arc::make_mut(&mut self.row);
         let needed = row.len() + more;
         if needed > row.capacity() {
-            // A quarter more than needed, so that adding most fields does not copy the row.
+            // Reserves a quarter more than needed, so that most additions of a field do not copy the row.
             row.reserve_exact(heap::block(needed + needed / 4) - row.len());
         }
         let start = range.start;

@@ -103,7 +103,8 @@ fn number(text: &[u8]) -> Option<u64> {
         return Some(number);
     }
     if parse_i64(text).is_some() {
-        // The canonical form of a negative number is refused; other forms of one wrap, as with `strtoull`.
+        // A negative number in its canonical form is refused; in other forms, such as `-05`, it wraps around
+        // as with `strtoull`.
         return None;
     }
     let spaces = text.iter().take_while(|byte| matches!(byte, b' ' | 0x09..=0x0d)).count();

@@ -245,8 +245,8 @@ impl EntryLog {
         true
     }
 
-    /// Drops the empty last node, and takes the node before it out of the tree as the last one, because
-    /// it may have room for more entries.
+    /// Drops the last node, whose only entry is being deleted. The node before it is taken out of the tree
+    /// and becomes the last one, because it may have room for more entries.
     fn drop_tail(&mut self, copied: &mut u64) {
         self.tail = self.nodes.pop_back(copied).map(|item| item.0);
     }

@@ -4,12 +4,12 @@
 //! leaf. The caller searches the leaf for the member; if several members have one hash, the index gives
 //! several candidate leaves.
 //!
-//! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is
-//! in page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split for
-//! every [`GROW_AT`] entries added; (3) *scanning:* the hashes of a page, with their bits reversed, are
-//! an interval. A cursor is a point of that line; a scan visits the whole interval around the cursor and
-//! returns its end. An entry that exists throughout a scan is visited, whatever pages are split or
-//! joined between two calls.
+//! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is in
+//! page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split for every
+//! [`GROW_AT`] entries added; (3) *scanning:* the hashes of a page, with their bits reversed, are an
+//! interval. A cursor is a hash with its bits reversed; a scan visits the whole interval that contains the
+//! cursor and returns the interval's end. An entry that exists throughout a scan is visited, whatever pages
+//! are split or joined between two calls.
 
 mod edit;
 

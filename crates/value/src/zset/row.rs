@@ -71,7 +71,8 @@ pub(super) fn read(row: &[u8]) -> Option<RowEntry<'_>> {
         }
         len => (usize::from(len), rest, 0),
     };
-    // Eight bytes are read whatever the width of the score, if there are as many: usually a member follows.
+    // Eight bytes are read at once, whatever the width of the score, if that many follow; usually they do,
+    // because the member follows the score.
     let wide = 2 * (1 + usize::from(head >> 6));
     let score = match rest.first_chunk::<8>() {
         Some(bytes) => score_of(u64::from_le_bytes(*bytes), wide),

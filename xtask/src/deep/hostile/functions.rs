@@ -62,8 +62,8 @@ const fn growing(what: &'static str, code: &'static str) -> Body {
     Body { grows: true, ..endless(what, code) }
 }
 
-/// The programs of the libraries. While a library is loaded, its program may use the language and
-/// `server`, but no library of functions.
+/// The programs of the libraries. While a library is loaded, its program may use the language and `server`,
+/// but none of Lua's standard libraries.
 const BODIES: [Body; 12] = [
     endless("logs without end", "while true do server.log(server.LOG_WARNING, 'x') end"),
     endless(

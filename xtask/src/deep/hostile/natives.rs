@@ -145,7 +145,7 @@ const LARGER_ONES: [(&str, &str); 9] = [
     (LETTERS, "local x = cjson.encode(s)"),
 ];
 
-/// Errors with which a script may end as intended without being killed.
+/// Errors with which a script may end as intended: it was killed, or had no more memory.
 const EXPECTED_ENDS: [&str; 2] = ["Script killed by user", "not enough memory"];
 
 pub(super) fn programs() -> Vec<Program> {

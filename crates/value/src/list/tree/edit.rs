@@ -20,7 +20,8 @@ impl Child {
         Arc::get_mut(inner).map(|inner| &mut inner.children)
     }
 
-    /// Adds a leaf at an end. Returns the new neighbour at that end if a node has no room.
+    /// Adds a leaf at an end. If this node has no room, returns a new child that the caller must put beside
+    /// this one at that end.
     fn push(&mut self, end: End, leaf: Child, context: &mut ListContext) -> Option<Child> {
         let Some(children) = self.children(context) else { return Some(leaf) };
         let nearest = match end {

@@ -24,8 +24,8 @@ struct LeafPath {
     is_last: bool,
 }
 
-/// Nodes on the path to a leaf at most: all but the top have at least `SPARSE` children, and leaf
-/// numbers have 32 bits.
+/// The most nodes on the path to a leaf. It suffices, because the nodes below the top have at least `SPARSE`
+/// children on average, and leaf numbers have 32 bits.
 const DEPTH_MAX: usize = 12;
 
 impl Large {
@@ -191,9 +191,9 @@ impl Large {
     }
 }
 
-/// The gap for an element in the row of the leaf at the end of `path`. `None` if the row is full, and at
-/// the end of the last leaf if the row exceeds `ROW_BYTES_FILLED`: elements that arrive in order begin
-/// the next leaf.
+/// The gap for an element in the row of the leaf at the end of `path`. `None` if the row has no room, or if
+/// the gap is at the end of the last leaf and the row would exceed `ROW_BYTES_FILLED`: so an element that
+/// arrives in order begins the next leaf.
 #[inline]
 fn gap_with_room(leaf: &RowLeaf, path: LeafPath, (member, score): (&[u8], f64)) -> Option<usize> {
     let row_bytes = leaf.row().len();
