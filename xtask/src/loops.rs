@@ -197,7 +197,8 @@ impl Found {
         self.wrong.extend(later.wrong);
     }
 
-    /// Whether no call has failed, and every worker has succeeded within this time before the report.
+    /// Whether the program has written and read, no call has failed, and no worker was without success for
+    /// this long.
     pub(crate) fn is_well(&self, within: Duration) -> bool {
         let is_stuck = u128::from(self.gap_ms) >= within.as_millis();
         !is_stuck && self.errors.is_empty() && self.writes > 0 && self.reads > 0
@@ -215,7 +216,7 @@ impl Found {
         self.has_lost_nothing()
     }
 
-    /// An error if a read has found a wrong value.
+    /// An error if a read has found a wrong value, or has missed an acknowledged write.
     pub(crate) fn has_lost_nothing(&self) -> Result<()> {
         self.has_read_no_other()?;
         match self.lost.first() {

@@ -99,7 +99,7 @@ fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     findings
 }
 
-/// The fault of the import of the workspace's crate `imported` by `name`, if there is one.
+/// The fault in crate `name`'s import of `imported`, another crate of the workspace, if there is one.
 fn check_import(
     layers: &BTreeMap<String, Layer>,
     name: &str,
