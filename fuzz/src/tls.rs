@@ -1,4 +1,5 @@
-//! TLS sessions that receive any bytes, changed flights of a client, and certificates.
+//! Targets about TLS: sessions that receive any bytes, or a client's flights with changed bits; and files
+//! with certificates and keys.
 //!
 //! A handshake draws random numbers: a repeated input has the same bytes, but other keys.
 

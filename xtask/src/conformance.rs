@@ -51,7 +51,7 @@ struct Exclusion {
     threads_only: bool,
     /// Whether the test fails only over TLS.
     tls_only: bool,
-    /// The ports of our servers with which the test fails; `None` for either.
+    /// In a mixed run, the ports of our servers with which the test fails; `None` for either.
     ours: Option<Ports>,
     /// Maximum failing tests of a unit that the row covers; `None` for any number. This is for names that
     /// several tests share.

@@ -400,8 +400,8 @@ const UNITS_OF_CLUSTERS: &str = "unit/cluster/*";
 const UNIT_OF_TLS: &str = "unit/cluster/cluster-response-tls";
 /// Faults of the histories of real clusters; `ci` has twenty.
 const HISTORY_FAULTS: u64 = 1000;
-/// Moves of slots between real processes, with one fault each; and as many faults
-/// while slots move continuously.
+/// Moves of slots between real processes, with one fault each; also the number of faults in histories whose
+/// slots move continuously.
 const MOVE_FAULTS: u64 = 300;
 
 /// The file that records the runs that passed, with commit and date.
@@ -440,7 +440,8 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
             let sent = commands.map_or_else(String::new, |count| format!(" {COMMANDS} {count}"));
             println!("again: cargo xtask deep {} {SEED} {}{sent}", run.name, chosen.seed);
         }
-        // The commit is read before the run, which builds this commit and may take hours.
+        // The commit is read before the run, because the run builds this commit and takes so long that
+        // another one may be checked out meanwhile.
         let commit = checked_out()?;
         if steps.step(run.name, || (run.run)(&chosen)) == Some(Ran::Passed) {
             record(run, &chosen, &commit)?;
@@ -649,7 +650,7 @@ fn valgrind(_: &Chosen) -> Result<Ran> {
     test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.args(["test", "--lib"]).args(VALGRIND_CRATES.iter().flat_map(|name| ["--package", name]));
-    // The tests of processes are skipped, because valgrind does not support descriptors of processes.
+    // The tests of processes are skipped, because valgrind does not support pidfds.
     shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
 }
 

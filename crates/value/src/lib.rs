@@ -176,13 +176,13 @@ impl Value {
         }
     }
 
-    /// Bytes that the allocator has given beyond the enum itself; approximate for a value of
-    /// many pieces. O(1).
+    /// Bytes that the value takes from the allocator, beyond the enum itself; approximate for a value of many
+    /// pieces. O(1).
     pub fn footprint(&self) -> usize {
         match self {
             Value::Str(bytes) => bytes.footprint(),
-            // `heap_bytes` counts what the allocator gives, at least nearly: lists, except for their
-            // ends, and sorted sets consist of blocks of whole size classes.
+            // `heap_bytes` is nearly the same: lists, except for their ends, and sorted sets consist of
+            // blocks that fill the allocator's size classes.
             Value::Pages(_)
             | Value::List(_)
             | Value::Hash(_)

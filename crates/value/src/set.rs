@@ -191,7 +191,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Looks up many members in sequence; quickest in the order of [`SetRef::iter`].
+    /// A finder, which looks up many members one after another; it is quickest if they come in the order of
+    /// [`SetRef::iter`].
     pub fn finder(self) -> SetFinder<'a> {
         match self.shape() {
             SetShape::Tree(tree) => SetFinder::Tree(tree.finder()),

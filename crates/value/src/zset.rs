@@ -149,7 +149,7 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// Rank and score of a member, counted from the lowest score. Cost: O(log n).
+    /// Rank of a member, counted from the lowest score, and the member's score. Cost: O(log n).
     pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self.source() {
             RowSource::One(row) => row::find(row, member).map(|position| (position.index, position.score)),

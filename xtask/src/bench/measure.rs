@@ -122,7 +122,7 @@ fn threads(server: &Server, request: &str, shape: Shape, count: u64) -> Result<V
     Ok(vec![main, spent.whole(), Figures::cost(rest * 100.0)])
 }
 
-/// The lines of [`PHASES`].
+/// The figures of a row about fragmentation, one for each of [`PHASES`].
 fn fragment(server: &Server, keys: u64) -> Result<Vec<Figures>> {
     let mut keyspace = RandomKeyspace::open(server.port)?;
     let before = process::memory(server.pid())?;
@@ -204,8 +204,8 @@ fn key(index: usize) -> String {
     format!("key:{index:012}")
 }
 
-/// The least of the numbers that at least the share `share` of the numbers does not exceed. There must be at
-/// least one number.
+/// The percentile `share`, from 0 to 1: the least of the numbers such that at least this share of them is not
+/// greater. There must be at least one number.
 fn percentile(numbers: &mut [f64], share: f64) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let rank = (numbers.len() as f64 * share).ceil() as usize;

@@ -102,8 +102,8 @@ fn read_by_debian(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Options of lintian: errors fail the run. Left out are rules for Debian's archive, to which these
-/// packages are not uploaded: a changelog and an address of the packager.
+/// Options of lintian: errors fail the run. Rules for Debian's archive, to which these packages are not
+/// uploaded, are left out: a changelog and an address of the packager.
 const LINTIAN: [&str; 4] = [
     "--fail-on=none",
     "--display-level=error",

@@ -46,7 +46,7 @@ pub(crate) fn equal_parsed(rule: Rule, ours: &Reply, peer: &Reply) -> bool {
     }
 }
 
-/// Groups of `size` elements, sorted; an incomplete last group stays last.
+/// The elements in groups of `size`, sorted; one group may be incomplete.
 fn sorted(items: &[Reply], size: usize) -> Vec<&[Reply]> {
     let mut groups: Vec<&[Reply]> = items.chunks(size).collect();
     groups.sort();
@@ -77,7 +77,8 @@ fn near(ours: &Reply, peer: &Reply, distance: i64) -> bool {
     (a < 0) == (b < 0) && (a >= 0 || a == b) && a.abs_diff(b) <= distance.unsigned_abs()
 }
 
-/// Compares two replies of a scan.
+/// Whether two replies of a scan agree: if both scans are complete, they must have the same elements in any
+/// order.
 fn scan(ours: &Reply, peer: &Reply) -> bool {
     let ([cursor_a, items_a], [cursor_b, items_b]) = (ours.items.as_slice(), peer.items.as_slice()) else {
         return false;

@@ -48,7 +48,7 @@ pub(crate) struct Argument {
     pub(crate) items: Vec<Argument>,
 }
 
-/// All commands by name, and the rule of each, sent or not.
+/// The commands of the servers, and the rule for each, even if the command is never sent.
 pub(crate) struct Grammar {
     /// The commands that streams may have.
     pub(crate) commands: Vec<CommandEntry>,
@@ -61,8 +61,8 @@ pub(crate) struct Grammar {
 }
 
 impl Grammar {
-    /// Asks both servers. Streams have the commands of ours; their arguments come from the reference, so
-    /// that an option that ours does not even document is sent too.
+    /// Asks both servers for their commands. Streams have the commands of ours; their arguments come from the
+    /// reference, so that an option that ours does not even document is sent too.
     pub(crate) fn load(
         ours: &mut Connection,
         peer: &mut Connection,

@@ -82,7 +82,7 @@ fn parse(table: &toml::Table) -> Result<BTreeMap<String, Layer>> {
 }
 
 /// Checks that the table allows each crate to import only crates of lower strata. A crate of stratum 0 may
-/// also import others of stratum 0, because Cargo refuses cycles.
+/// also import others of stratum 0; Cargo refuses cycles among these.
 fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, layer) in layers {

@@ -4,8 +4,8 @@
 //! may be written only if no node on the path from the root to it has a second owner: so, on the way down,
 //! each node with a second owner is replaced by a copy.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) removed parts are not
-//! dropped here: they go to the context.
+//! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) removed parts are not dropped
+//! here: they go to the garbage of the context.
 
 mod edit;
 

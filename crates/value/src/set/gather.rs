@@ -11,7 +11,8 @@ use sluice_collections::hash_tree::MemberGathering;
 /// Memory: the set, and in addition at most a million members with 64 MiB of text.
 #[derive(Debug)]
 pub struct SetGathering {
-    /// The set while it is small, and again once the gathered members have become a tree.
+    /// The set while it is small, and again once the gathered members have become a tree. In between,
+    /// `members` replaces it.
     set: Set,
     context: SetContext,
     /// All members, from the moment at which the set would become a tree.

@@ -5,7 +5,7 @@ use sluice_base::num::{parse_i64, parse_u64};
 /// The id of an entry. Ids order entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
-    /// Milliseconds; of the Unix epoch if the server has chosen the id.
+    /// Milliseconds; since the Unix epoch if the server has chosen the id.
     pub ms: u64,
     /// Sequence number, which distinguishes entries of one millisecond.
     pub seq: u64,

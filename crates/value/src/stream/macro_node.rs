@@ -1,4 +1,4 @@
-//! A macro node: up to some hundred entries of a stream in one row of bytes.
+//! A macro node: consecutive entries of a stream in one row of bytes.
 //!
 //! The distribution of entries to nodes, and the bytes of each node's listpack in files, equal the
 //! reference's, because clients can see which entries approximate trimming removes. The row itself is

@@ -1,4 +1,5 @@
-//! The index from a member's hash to the leaf that holds the member, which finds a member without its score.
+//! The index: it maps a member's hash to the leaf that holds the member, so that a member is found without
+//! its score.
 //!
 //! Linear hashing in pages of some forty entries: an entry is 32 bits of the hash and the number of a
 //! leaf. The caller searches the leaf for the member; if several members have one hash, the index gives

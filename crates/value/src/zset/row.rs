@@ -93,7 +93,7 @@ fn score_of(bits: u64, wide: usize) -> f64 {
     if wide == 8 {
         return f64::from_bits(bits);
     }
-    // Shifted down with sign extension.
+    // The integer is shifted down with sign extension.
     let shift = 64 - 8 * wide as u32;
     ((bits << shift) as i64 >> shift) as f64
 }

@@ -1,4 +1,4 @@
-//! Changes of a leaf. Replaced parts go to the context.
+//! Changes of a leaf. Replaced parts go to the garbage of the context.
 
 use std::mem::replace;
 

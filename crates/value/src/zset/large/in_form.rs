@@ -1,6 +1,7 @@
 //! Changes that keep the tree's form: no leaf is split, joined or emptied, so one descent finds the leaf, and
 //! a second descent updates counts and first scores. Most changes of a large set are of this kind. For all
-//! others these functions return `false` without a change, and the general form in `large/edit.rs` follows.
+//! others these functions return `false` without a change, and the caller goes on with the general functions
+//! in `large/edit.rs`.
 
 use std::ops::Range;
 
@@ -105,8 +106,8 @@ impl Large {
         let Some(leaf) = self.paged.get(number as usize) else { return false };
         let bytes = leaf.row().len();
         let left = bytes - (position.end - position.at);
-        // A sparse leaf is left to the general form, which may join it, each time it has lost
-        // `JOIN_STEP` more bytes.
+        // Each time a sparse leaf has lost `JOIN_STEP` more bytes, the removal is left to the general
+        // functions, which may join the leaf.
         let may_be_joined = left <= ROW_BYTES_SPARSE && left / JOIN_STEP != bytes / JOIN_STEP;
         if path.leaf != number || left == 0 || may_be_joined {
             return false;
@@ -245,6 +246,6 @@ impl LargeParts<'_, '_> {
 const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
 /// Only a removal of at most this many elements is taken for one of many pops.
 const POPPED_ALONE: usize = 4;
-/// A pop prefetches the index page's slot of the element at this distance from the end. Memory answers
-/// within the time of two pops.
+/// A pop prefetches the index page's slot of the element at this distance from the end. A cache miss takes
+/// less time than two pops.
 const POPS_AHEAD: usize = 6;
