@@ -54,7 +54,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
     steps.finish()
 }
 
-/// All tests of the workspace, and the server's tests once more in the arm of every change.
+/// All tests of the workspace, and the server's tests once more in the arm that every change must pass.
 pub(crate) fn workspace() -> Result<Ran> {
     let programs = programs::build(&["--workspace"])?;
     let mut report = Report::default();
