@@ -1,9 +1,9 @@
 //! Mutation fuzzing on the stable toolchain: `sluice-fuzz TARGET SEED SECONDS CRASH_FILE [careful]`.
 //!
-//! Started by `cargo xtask fuzz`, which limits its memory and collects its crashes. The inputs are a
+//! `cargo xtask fuzz` starts this program, limits its memory and collects its crashes. The inputs are a
 //! function only of target and seed, so a run that died can be repeated: with `careful` every input is
-//! written to the crash file before it is tried, and the last one is still there after a stack overflow,
-//! an abort, or a kill.
+//! written to the crash file before it is tried, and the last one is still there after a stack overflow, an
+//! abort, or a kill.
 //!
 //! Invariants: (1) a panic ends the run and leaves its input in the crash file; (2) an input
 //! that takes longer than [`INPUT_SECONDS_MAX`] is a failure like a panic; (3) time only
@@ -29,7 +29,7 @@ use targets::{TARGETS, Target};
 /// Maximum time for one input.
 const INPUT_SECONDS_MAX: u64 = 10;
 
-/// Inputs between two readings of the clock.
+/// Number of inputs between two readings of the clock.
 const BURST: u64 = 64;
 
 /// The options of the command line.
@@ -163,7 +163,7 @@ fn try_inputs(run: &Run<'_>, corpus: &mut Corpus, rng: &mut Rng, tried: &AtomicU
 /// Ends the process when one input takes too long.
 fn watch(tried: &AtomicU64, done: &AtomicU64, name: &str) {
     let (mut last, mut waits) = (u64::MAX, 0);
-    // Written only by the fuzzing thread; relaxed, because the numbers order nothing else.
+    // Only the fuzzing thread writes `tried` and `done`. Relaxed, because the numbers order nothing else.
     while done.load(Ordering::Relaxed) == 0 {
         std::thread::sleep(Duration::from_millis(20));
         let now = tried.load(Ordering::Relaxed);

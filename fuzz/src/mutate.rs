@@ -63,8 +63,8 @@ impl Corpus {
         input
     }
 
-    /// A seed or a kept mutant, each half of the time: mutants of mutants move away from inputs
-    /// that the target accepts.
+    /// A seed or a kept mutant, each half of the time. Seeds stay frequent, because mutants of mutants move
+    /// away from inputs that the target accepts.
     fn pick(&self, rng: &mut Rng) -> &Vec<u8> {
         let pool = if rng.below(2) == 0 || self.offspring.is_empty() { &self.seeds } else { &self.offspring };
         &pool[index(rng, pool.len())]

@@ -1,4 +1,5 @@
-//! TLS sessions that receive any bytes, changed flights of a client, and certificates.
+//! Targets about TLS: sessions that receive any bytes, or a client's flights with changed bits; and files
+//! with certificates and keys.
 //!
 //! A handshake draws random numbers: a repeated input has the same bytes, but other keys.
 
@@ -126,7 +127,8 @@ fn change(flight: &mut [u8], sent: usize, changes: &[u8]) {
     }
 }
 
-/// Files of an operator, as certificate, key and CA; bytes that are no PEM are the DER of a certificate.
+/// Uses the bytes as a file of an operator, in turn as certificate, key and CA; bytes that are no PEM are
+/// read as the DER of a certificate.
 pub(crate) fn certificate(data: &[u8]) {
     if !data.starts_with(b"-----") {
         fuzz_certificate(data);

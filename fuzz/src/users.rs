@@ -3,7 +3,7 @@
 use sluice_acl::{ConfigUsers, User, Users};
 use sluice_config::{Config, Force, parse_file, rewrite};
 
-/// A foreign ACL file; the file that is written from its users must mean the same.
+/// Parses the bytes as an ACL file; the file that is written from its users must mean the same.
 pub(crate) fn file(data: &[u8]) {
     let all_channels = data.len().is_multiple_of(2);
     let Ok(users) = Users::parse_file(data, b"users.acl", all_channels) else { return };
@@ -13,8 +13,8 @@ pub(crate) fn file(data: &[u8]) {
     assert_eq!(again.to_file(), text, "written otherwise: {}", text.escape_ascii());
 }
 
-/// Rules as for ACL SETUSER, one on each line. Their canonical text must give the same user, as rules and
-/// as a line of a rewritten configuration file.
+/// Applies the bytes as rules of ACL SETUSER, one on each line. The user's canonical text must give the same
+/// user, as rules and as a line of a rewritten configuration file.
 pub(crate) fn rules(data: &[u8]) {
     let all_channels = data.len().is_multiple_of(2);
     let mut users = Users::new(all_channels);

@@ -34,7 +34,7 @@ struct Options {
     rounds: usize,
     /// Factor on the usual number of requests and items.
     scale: f64,
-    /// Words that a row's name must contain one of; all rows when empty.
+    /// Only rows whose name contains one of these words are measured; all rows if there are no words.
     only: Vec<String>,
     /// Options for both servers.
     options: Vec<String>,
@@ -49,8 +49,8 @@ struct Pins {
     described: String,
 }
 
-/// The rounds of one row: for each line of the row both servers' figures, or the reason why
-/// there are none.
+/// The rounds of one row: for each round, both servers' figures, one for each line of the row; or the reason
+/// why there are none.
 type Rounds = std::result::Result<Vec<[Vec<Figures>; 2]>, String>;
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
@@ -111,8 +111,8 @@ fn is_wanted(row: &Row, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|word| row.name.contains(word.as_str()))
 }
 
-/// Binds this process to the last processor, and the servers to the first. Without `taskset`, or with one
-/// processor, the kernel chooses.
+/// Binds this process to the last processor, and the servers to the first, except servers with I/O threads.
+/// Without `taskset`, or with one processor, the kernel chooses.
 fn pin() -> Result<Pins> {
     let processors = process::processors();
     let free = || Pins {

@@ -30,8 +30,8 @@ const SIM_SEEDS: u64 = 1000;
 /// Seeds of the simulation of clusters, from the first one on.
 const CLUSTER_SEEDS: u64 = 500;
 
-/// Faults of the histories of real clusters, three histories together. `HISTORY_SEED` is the seed of the
-/// first one.
+/// Number of faults in the histories of real clusters, for all histories together; three of these run at a
+/// time. `HISTORY_SEED` is the seed of the first one.
 const HISTORY_FAULTS: u64 = 20;
 const HISTORY_SEED: u64 = 1;
 /// Moves of slots between real processes, with one fault each.
@@ -145,7 +145,7 @@ fn other_systems() -> Result<Ran> {
     Ok(ran)
 }
 
-/// The differential test with defaults; skips without a reference or without our server.
+/// The differential test with a release build of our server; skips without a reference or without our server.
 pub(crate) fn differential_run(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
     differential_of(build_server, commands, seed, more)
 }

@@ -89,7 +89,7 @@ impl Cluster {
     pub(crate) fn serves(&self) -> Result<bool> {
         let are_ok = self.ask_each(&["CLUSTER", "INFO"])?;
         let are_ok = are_ok.iter().all(|text| text.string().starts_with("cluster_state:ok"));
-        // The two ends of a range, and the nodes. A replica without data is not listed.
+        // A range has its two ends, and then a field for each node. A replica without data is not listed.
         let fields = 2 + self.nodes.len() / PRIMARIES;
         let is_whole = |slots: &Reply| {
             slots.items.len() == PRIMARIES && slots.items.iter().all(|range| range.items.len() == fields)

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: the upstream suite's units against our server, compared with the
-//! list of exclusions.
+//! `cargo xtask conformance`: runs the units (test files) of the upstream suite against our server, and
+//! compares the failed tests with the list of exclusions.
 //!
 //! The runner is not part of the repository: `SLUICE_SUITE` names it. It is called as `RUNNER --server
 //! PATH --bin-dir FOLDER --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes, per unit, the
@@ -51,7 +51,7 @@ struct Exclusion {
     threads_only: bool,
     /// Whether the test fails only over TLS.
     tls_only: bool,
-    /// The ports of our servers with which the test fails; `None` for either.
+    /// In a mixed run, the ports of our servers with which the test fails; `None` for either.
     ours: Option<Ports>,
     /// Maximum failing tests of a unit that the row covers; `None` for any number. This is for names that
     /// several tests share.
@@ -182,8 +182,8 @@ fn tools_folder() -> PathBuf {
     shell::target_dir().join("conformance/bin")
 }
 
-/// Links our check tools, which lie beside the server, into the folder of tools. Another server has none:
-/// then the runner uses the reference's.
+/// Links our check tools, which lie beside the server, into the folder of tools. If there are none beside the
+/// server, the runner uses the reference's.
 fn link_tools(server: &Path) -> Result<()> {
     let folder = tools_folder();
     std::fs::create_dir_all(&folder)?;
@@ -202,8 +202,8 @@ fn link_tools(server: &Path) -> Result<()> {
 }
 
 /// Writes a script that executes the server. A script is used because the suite inspects the file that it
-/// starts: of a binary with the system's C library it expects stack traces with names of the reference's
-/// functions, of a script only that there is a report.
+/// starts. From a binary that is linked to the system's C library it expects stack traces with the names of
+/// the reference's functions, from a script only some crash report.
 fn write_script(lines: &str) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = shell::target_dir().join("conformance/server");
@@ -423,7 +423,8 @@ fn judge(result: &Value, reference: Option<&Value>, is_tls: bool) -> Unit {
     Unit { name, passed: passed.len(), missing, finished, seconds: result["seconds"].as_f64().unwrap_or(0.0) }
 }
 
-/// Prints the table and everything that no exclusion explains; returns the number of such things.
+/// Prints a table of the units and all failures: failed tests that no exclusion covers, stale exclusions, and
+/// units that did not finish. Returns the number of failures.
 fn report(units: &[Unit], table: &mut Table, suggest: bool) -> usize {
     let mut unknown = Vec::new();
     println!("\n{:32} {:>7} {:>9} {:>8} {:>9}", "unit", "passed", "excluded", "failed", "seconds");

@@ -400,15 +400,15 @@ const UNITS_OF_CLUSTERS: &str = "unit/cluster/*";
 const UNIT_OF_TLS: &str = "unit/cluster/cluster-response-tls";
 /// Faults of the histories of real clusters; `ci` has twenty.
 const HISTORY_FAULTS: u64 = 1000;
-/// Moves of slots between real processes, with one fault each; and as many faults
-/// while slots move continuously.
+/// Moves of slots between real processes, with one fault each; also the number of faults in histories whose
+/// slots move continuously.
 const MOVE_FAULTS: u64 = 300;
 
 /// The file that records the runs that passed, with commit and date.
 const RECORD: &str = "docs/deep-runs.toml";
 
-/// The task: `[--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]`; by default all runs, from a
-/// seed of today on.
+/// The task: `[--seed N] [--commands N] [--ours BIN] [--only NAME] [run...]`; by default all runs, with the
+/// current unix time as the first seed.
 pub(crate) fn deep(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     if arguments.flag("--help") {
@@ -440,7 +440,8 @@ pub(crate) fn deep(arguments: &[String]) -> Result<()> {
             let sent = commands.map_or_else(String::new, |count| format!(" {COMMANDS} {count}"));
             println!("again: cargo xtask deep {} {SEED} {}{sent}", run.name, chosen.seed);
         }
-        // The commit is read before the run, which builds this commit and may take hours.
+        // The commit is read before the run, because the run builds this commit and takes so long that
+        // another one may be checked out meanwhile.
         let commit = checked_out()?;
         if steps.step(run.name, || (run.run)(&chosen)) == Some(Ran::Passed) {
             record(run, &chosen, &commit)?;
@@ -581,7 +582,7 @@ fn loom_mutants(_: &Chosen) -> Result<Ran> {
             .map_err(|error| format!("{name} without a mistake: {error}"))?;
         let list = std::fs::read_to_string(shell::root().join("crates").join(&name).join("loom-mutants"))?;
         for mutant in list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            // A mutant that does not compile would count as noticed.
+            // The mutant is built first, because one that does not compile would count as noticed.
             shell::run(ci::loom_test(&name).env(ci::MUTANT_VARIABLE, mutant).arg("--no-run"))?;
             if ci::loom_test(&name).env(ci::MUTANT_VARIABLE, mutant).output()?.status.success() {
                 return Err(format!("{name}: the model checks do not notice the mutant {mutant}").into());
@@ -633,9 +634,9 @@ fn server_of(chosen: &Chosen) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Crates whose unit tests run under valgrind: crates that manage memory themselves. For evloop
-/// this covers the slabs of its ring driver, over the scripted ring, because valgrind does not
-/// follow the kernel's.
+/// Crates whose unit tests run under valgrind: crates that manage memory themselves. In evloop this covers
+/// the slabs of the io_uring driver, which runs on a scripted ring here, because valgrind does not follow the
+/// kernel's accesses.
 const VALGRIND_CRATES: [&str; 3] = ["sluice-collections", "sluice-queue", "sluice-evloop"];
 
 /// Unit tests under valgrind: invalid reads and writes, and leaks.
@@ -649,7 +650,7 @@ fn valgrind(_: &Chosen) -> Result<Ran> {
     test.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     test.args(["test", "--lib"]).args(VALGRIND_CRATES.iter().flat_map(|name| ["--package", name]));
-    // The tests of processes are skipped, because valgrind does not support descriptors of processes.
+    // The tests of processes are skipped, because valgrind does not support pidfds.
     shell::pass(test.args(["--", "--test-threads=1", "--skip", "process::tests"]))
 }
 
@@ -672,9 +673,9 @@ fn lines(chosen: &Chosen) -> Result<Ran> {
     ]))
 }
 
-/// Runs the tests of I/O threads against a server with the race checker. The standard library is built
-/// with the checker too, because otherwise its locks would be ignored; memory comes from the system's
-/// allocator, whose reuse the checker follows.
+/// Runs the tests of I/O threads, TLS and tracking against a server with the race checker. The standard
+/// library is built with the checker too, because otherwise its locks would be ignored; memory comes from the
+/// system's allocator, whose reuse the checker follows.
 fn races(_: &Chosen) -> Result<Ran> {
     let mut sysroot = Command::new("rustc");
     let sysroot = shell::output(sysroot.args(["--print", "sysroot"]))?;

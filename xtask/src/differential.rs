@@ -75,7 +75,7 @@ struct Options {
     resp: Option<u8>,
     /// Number of different failures after which the run ends.
     failures_max: u64,
-    /// Further options of our server, for testing the tester itself.
+    /// Further options of our server alone.
     ours_extra: Vec<String>,
     /// Further options of both servers.
     both_extra: Vec<String>,
@@ -262,9 +262,9 @@ fn run(options: &Options, grammar: &Grammar, mut players: Vec<Player<'_>>) -> Re
     Ok((seen.len(), players.iter().map(|player| player.memory_looks).sum()))
 }
 
-/// Whether our server refused a payload that the other server accepted: a payload with changed bytes,
-/// which only ours checks completely. The datasets differ from then on. This is rare: more than one in
-/// [`STREAMS_PER_REFUSAL`] streams is a difference.
+/// Whether our server refused a payload that the other server accepted: a payload with changed bytes, which
+/// only ours checks completely. The datasets differ from then on. This is rare: if it happens in more than
+/// one of [`STREAMS_PER_REFUSAL`] streams, it counts as a difference.
 fn refuses_what_the_peer_takes(grammar: &Grammar, failure: &Failure) -> bool {
     let is_restore = grammar.full_name(&failure.command).starts_with("restore");
     is_restore && failure.ours == b"-ERR Bad data format\r\n" && failure.peer == b"+OK\r\n"

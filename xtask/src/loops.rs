@@ -4,10 +4,10 @@
 //! of the library is set; `quiet`, the library requests no maintenance notifications; `tuned`, the
 //! settings that docs/moving-in.md recommends for primaries that die (go-redis, Lettuce).
 //!
-//! Three workers share the program's client, one for each third of the slots. Each worker has 64 keys of
-//! four slots. In turn the worker writes a key, reads the key whose turn is 32 turns away, and pauses for
-//! 2 ms. A value is the key and a number that grows. A read must find the write that was acknowledged last,
-//! or a write that has failed and may have been done. The program's output has these lines:
+//! Three workers share the program's client, one for each third of the slots. Each worker has 64 keys of four
+//! slots. In each turn a worker writes one of its keys, reads the key whose turn is 32 turns away, and pauses
+//! for 2 ms. A value is the key and a number that grows. A read must find the write that was acknowledged
+//! last, or a write that has failed and may have been done. The program's output has these lines:
 //!
 //! ```text
 //! ready VERSION                          at the beginning, once
@@ -18,7 +18,7 @@
 //!                                        longest time without one of any worker, and its beginning
 //! ```
 //!
-//! The program ends with its input.
+//! The program ends when its input ends.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -125,7 +125,7 @@ impl Loop {
         let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         let (input, output) = child.stdin.take().zip(child.stdout.take()).ok_or("no pipes")?;
         let (sender, lines) = channel();
-        // The thread ends with the program's output.
+        // The thread ends when the program's output ends.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
                 if sender.send(line).is_err() {
@@ -197,7 +197,8 @@ impl Found {
         self.wrong.extend(later.wrong);
     }
 
-    /// Whether no call has failed, and every worker has succeeded within this time before the report.
+    /// Whether the program has written and read, no call has failed, and no worker was without success for
+    /// this long.
     pub(crate) fn is_well(&self, within: Duration) -> bool {
         let is_stuck = u128::from(self.gap_ms) >= within.as_millis();
         !is_stuck && self.errors.is_empty() && self.writes > 0 && self.reads > 0
@@ -215,7 +216,7 @@ impl Found {
         self.has_lost_nothing()
     }
 
-    /// An error if a read has found a wrong value.
+    /// An error if a read has found a wrong value, or has missed an acknowledged write.
     pub(crate) fn has_lost_nothing(&self) -> Result<()> {
         self.has_read_no_other()?;
         match self.lost.first() {

@@ -191,7 +191,7 @@ impl Upgrade {
         Ok(())
     }
 
-    /// Writes keys, so that a node has data to load, and its replica to copy.
+    /// Writes keys, so that each node has data to load, and each replica has data to copy.
     fn fill(&self, cluster: &Cluster) -> Result<()> {
         for (at, tag) in ["{3}", "{1}", "{0}"].iter().enumerate() {
             let mut connection = Connection::open(cluster.nodes[at].port)?;

@@ -170,7 +170,7 @@ fn spawn(launcher: &[String], binary: &Path, extra: &[String], folder: &Path, po
     };
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
     command.arg("--dir").arg(folder);
-    // Makes a server of ours with debug assertions sum the parts of its memory.
+    // The variable makes a server of ours with debug assertions sum the parts of its memory.
     command.env("SLUICE_TEST_PARTS", "1");
     command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.spawn().map_err(|error| format!("{}: {error}", binary.display()).into())
@@ -185,7 +185,8 @@ impl Drop for Server {
 }
 
 /// Ports for servers: below the range from which the system assigns ports to connections. A port of that
-/// range may be taken when a server is restarted, and a client may connect to itself.
+/// range may be taken when a server is restarted, and a client that connects to such a port while no server
+/// listens there may be connected to itself.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
 
 /// A port on which no process listens at present.

@@ -1,10 +1,10 @@
 //! `cargo xtask test`: builds the tests of the workspace once, runs their programs, and prints
 //! the slowest tests.
 //!
-//! Invariants: (1) it runs the tests that `cargo test --workspace` would run, in each package's folder,
-//! with the harness's own result lines, and the tests of the server once more in another arm; (2) a test
-//! that skips a part because this machine lacks a requirement is listed at the end, with its message; (3)
-//! the output of a failed test is printed completely.
+//! Invariants: (1) it runs the tests that `cargo test --workspace` would run, except code in doc comments, in
+//! each package's folder, with the harness's own result lines, and the tests of the server once more in
+//! another arm; (2) a test that skips a part because this machine lacks a requirement is listed at the end,
+//! with its message; (3) the output of a failed test is printed completely.
 
 mod arms;
 mod harness;
@@ -24,7 +24,8 @@ use crate::shell::{self, Ran, Steps};
 /// Number of slowest tests that are printed.
 const SLOWEST: usize = 20;
 
-/// Tests of the server that run in parallel: they mostly wait for servers, disks and timers.
+/// Number of the server's tests that run in parallel. They may be more than the processors, because they
+/// mostly wait for servers, disks and timers.
 const SERVER_THREADS: usize = 6;
 
 /// The name of the server's program.
@@ -53,7 +54,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
     steps.finish()
 }
 
-/// All tests of the workspace, and the server's tests once more in the arm of every change.
+/// All tests of the workspace, and the server's tests once more in the arm that every change must pass.
 pub(crate) fn workspace() -> Result<Ran> {
     let programs = programs::build(&["--workspace"])?;
     let mut report = Report::default();

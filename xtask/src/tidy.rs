@@ -38,8 +38,8 @@ use finding::Finding;
 use source::Source;
 
 /// The task: runs every check and prints what each one finds. `--tighten` first lowers the entries of the
-/// ratchet to the present counts. `--circles`, `--calls`, `--names` and `--words`, each with a word after
-/// it if wanted, print what the ratchet counts, and check nothing.
+/// ratchet (`docs/tidy-ratchet.toml`) to the present counts. `--circles`, `--calls`, `--names` and `--words`,
+/// each with a word after it if wanted, print what the ratchet counts, and check nothing.
 pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let tighten = arguments.flag("--tighten");

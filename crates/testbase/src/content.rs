@@ -5,9 +5,9 @@ use sluice_keyspace::{Entry, Keyspace, ValueRef};
 use sluice_value::Stream;
 use sluice_value::stream::{ConsumerGroup, Element, StreamId};
 
-/// A sorted line for each key, with its expiry and its whole value, including expired fields and keys. Of
-/// streams it has the consumer groups, but not the times at which consumers were seen, which each server
-/// takes from its own clock. Cost: O(data).
+/// A sorted line for each key, with its expiry and its whole value, including expired fields and keys. The
+/// line of a stream includes the consumer groups, but not the times at which consumers were seen, which each
+/// server takes from its own clock. Cost: O(data).
 pub fn content(keyspace: &Keyspace) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, db) in keyspace.iter() {

@@ -1,6 +1,6 @@
 //! RDB files as other servers write them: every opcode, every encoding of a value, and the records that
 //! modules and KeyDB write beside keys; but no slots under migration (opcode 243), which a server without
-//! cluster mode refuses. For tests of loading, and of copying such records.
+//! cluster mode refuses. They serve tests of loading, and of copying such records.
 //!
 //! A file is a function only of its number. Each feature of a whole file has its own period, so that a
 //! hundred files contain most pairs of features.
@@ -121,7 +121,7 @@ impl FileBuilder {
                 self.field(name.as_bytes(), value.as_bytes());
             }
         }
-        // The field of Redis up to 6, and that of Redis from 7 on.
+        // Redis up to 6 writes the first of these fields, and Redis from 7 on the second.
         let base: &[u8] = if self.number.is_multiple_of(2) { b"aof-preamble" } else { b"aof-base" };
         self.field(base, if self.number.is_multiple_of(5) { b"1" } else { b"0" });
         let unknown: &[(&[u8], &[u8])] = match self.number % 6 {
@@ -152,7 +152,7 @@ impl FileBuilder {
         self.len(id);
     }
 
-    /// Parts of a module of every kind, in any number and order, and the end mark.
+    /// The parts of a module's data, of random number, kinds and order, and the end mark.
     fn module_parts(&mut self) {
         for _ in 0..self.rng.below(12) {
             let kind = 1 + self.rng.below(5);
@@ -413,7 +413,7 @@ const REPLID: &str = "8371445ee67a5f0ad1b1b8c4d5d6c8e0a1b2c3d4";
 const MANY_FIELDS_AT: u64 = 8;
 const MANY_FIELDS: u32 = 80_000;
 
-/// The time at which a module's record is loaded: before the keys.
+/// What a module's record says about the time of its load: before the keys, or after them.
 const BEFORE_KEYS: u64 = 1;
 const BEHIND_KEYS: u64 = 2;
 

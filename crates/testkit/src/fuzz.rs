@@ -1,4 +1,4 @@
-//! Entries for fuzzers that need a whole engine.
+//! Entry points of fuzzers that need a whole engine.
 
 use crate::Rig;
 use sluice_cluster::BusTransport;
@@ -88,8 +88,8 @@ fn recipe(lines: &str, changes: &[u8]) -> Vec<u8> {
 /// The footer of a payload: the RDB version, and a placeholder for the checksum.
 const FOOTER: &[u8] = b"\x50\0\0\0\0\0\0\0\0\0";
 
-/// Sends a primary lines of words like those of a replica, or similar ones; the first word is the
-/// command. The attached replica must continue to work.
+/// Sends a primary a replica's commands with arbitrary arguments, one for each line of `data`; the first
+/// letter of a line selects the command. An attached replica must continue to work.
 pub fn fuzz_replica(data: &[u8]) {
     let mut rig = Rig::with(&[("dual-channel-replication-enabled", "yes")]);
     rig.run("SET a 1");

@@ -44,7 +44,7 @@ pub struct Rig {
     pub process: FakeProcess,
     /// The client that [`Rig::run`] uses.
     pub client: SessionKey,
-    /// Actions that the engine has requested so far, without loads.
+    /// Actions that the engine has requested so far, except those that have a field of their own below.
     pub actions: Vec<Action>,
     /// Whether loads are left in [`Rig::loads`] until [`Rig::finish_loads`]; otherwise each is run at once.
     pub holds_loads: bool,
@@ -415,7 +415,7 @@ impl Rig {
     }
 }
 
-/// Runs each line on a fresh engine and compares the rendered replies: `(line, expected)`.
+/// Runs the lines in order on one fresh engine and compares the rendered replies: `(line, expected)`.
 #[track_caller]
 pub fn check(script: &[(&str, &str)]) {
     let mut rig = Rig::new();

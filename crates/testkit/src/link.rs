@@ -9,7 +9,7 @@ use sluice_session::{ClientAddress, Medium};
 /// The link of the rig's engine to its primary. Requests of the link about connections are returned;
 /// requests to the engine are carried out.
 pub struct RigLink {
-    /// The number of the attempt, which inputs contain.
+    /// The number of the connection attempt that inputs name.
     pub attempt: u64,
 }
 
@@ -19,8 +19,7 @@ impl RigLink {
         RigLink { attempt: rig.engine.link_attempt() }
     }
 
-    /// A link whose last request to the primary was PSYNC: connects, and answers the link's
-    /// requests before it.
+    /// Connects a link and answers its requests until it has sent PSYNC.
     #[track_caller]
     pub fn asking(rig: &mut Rig) -> RigLink {
         let mut link = RigLink::of(rig);
@@ -68,7 +67,7 @@ impl RigLink {
         link
     }
 
-    /// Reports that the file was renamed, and the engine begins to load it.
+    /// Reports that the file was renamed; the engine then begins to load it.
     pub fn load(&mut self, rig: &mut Rig) {
         self.step(rig, Input::InForce(self.attempt));
         rig.end_iteration();
@@ -103,7 +102,7 @@ impl RigLink {
         panic!("no connection is asked for");
     }
 
-    /// Takes a step; returns the link's requests about its connections.
+    /// Passes an input to the link; returns the link's requests about its connections.
     pub fn step(&mut self, rig: &mut Rig, input: Input<'_>) -> Vec<TransportOrder> {
         rig.engine.step_link(input, 0, &mut rig.process);
         let orders: Vec<TransportOrder> =

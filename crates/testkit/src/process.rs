@@ -49,9 +49,9 @@ pub struct FakeProcess {
     pub file: Option<String>,
     /// The facts that INFO is given.
     pub facts: Facts,
-    /// The memory figures that INFO requested, for each call.
+    /// The memory figures that each INFO requested.
     pub memory_shown: Vec<MemoryShown>,
-    /// The long work that was shown, for each call.
+    /// The long work that each call of `show_progress` was given.
     pub shown: Vec<Vec<LongWork>>,
     /// Snapshot files by name.
     pub snapshots: Snapshots,
@@ -76,7 +76,7 @@ pub struct FakeProcess {
     pub background_fault: Rc<RefCell<Option<String>>>,
     /// Entries passed to the background writer so far.
     pub background_given: Rc<Cell<usize>>,
-    /// Rewrites of the append-only file that have begun: the increment after the cut, the bytes before
+    /// Rewrites of the append-only file that have begun: the increment from then on, the last bytes before
     /// it, and their end offset.
     pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
     /// Whether each rewrite that has ended was successful.
@@ -91,12 +91,13 @@ pub struct FakeProcess {
     pub aof_closes: bool,
     /// Whether the data count as used memory, in addition to `facts.used_memory`.
     pub counts_data: bool,
-    /// The append-only file's backlog at the cut of a rewrite; whether write commands wait depends on it.
+    /// The append-only file's backlog at the beginning of a rewrite, which decides whether write commands
+    /// wait.
     pub aof_backlog_at_cut: AofBacklog,
-    /// The files of the append-only file, the base first, with their names; when they are loaded, later
-    /// appends go to the last one.
+    /// The files of the append-only file, the base first, with their names; before they are loaded, bytes not
+    /// yet appended go to the last one.
     pub aof_parts: NamedBytes,
-    /// The parts that were cut off the append-only files.
+    /// The ends that were cut off append-only files, with names of their own.
     pub aof_kept: NamedBytes,
 }
 
@@ -361,7 +362,7 @@ impl<S: MemoryTarget> Background for MemoryBackground<S> {
     }
 }
 
-/// A snapshot that is read from memory, a few bytes at a time.
+/// A snapshot that is read from memory, at most 1,000 bytes at a time.
 struct MemorySource {
     /// The bytes; `None` if there is no such file.
     bytes: Option<Vec<u8>>,

@@ -12,9 +12,9 @@
 //! each for consecutive registers: `00xxxxxx` x + 1 zeros; `01xxxxxx yyyyyyyy` the same with fourteen
 //! bits; `1vvvvvxx` the value v + 1, x + 1 times.
 //!
-//! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and
-//! operations that do not cover the registers exactly are [`Corrupt`]; (2) an update of a sparse string
-//! yields the same operations as in the reference, so that dumps are equal.
+//! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and a function
+//! that reads all operations returns [`Corrupt`] if they do not cover the registers exactly; (2) an update of
+//! a sparse string yields the same operations as in the reference, so that dumps are equal.
 
 mod estimate;
 mod registers;
@@ -74,7 +74,7 @@ pub fn estimate(registers: &Registers) -> u64 {
     estimate::of_registers(registers)
 }
 
-/// Raises each of `registers` to that of a valid HyperLogLog string.
+/// Raises each of `registers` to the value that it has in `bytes`, a HyperLogLog string with a valid header.
 ///
 /// # Errors
 /// The operations do not cover the registers.
@@ -121,9 +121,9 @@ impl Hll {
         if self.0[4] == 0 { HllEncoding::Dense } else { HllEncoding::Sparse }
     }
 
-    /// Raises the register of a mark to the mark's value; returns whether that changed the register. A
-    /// sparse HyperLogLog that would need more than `sparse_bytes_max` bytes, or a value that sparse
-    /// registers cannot hold, becomes dense.
+    /// Raises the register of a mark to the mark's value; returns whether that changed the register. A sparse
+    /// HyperLogLog becomes dense if it would need more than `sparse_bytes_max` bytes, or if its operations
+    /// cannot express the value.
     ///
     /// # Errors
     /// The operations examined are malformed.

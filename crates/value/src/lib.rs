@@ -102,7 +102,7 @@ pub enum Encoding {
     Hashtable,
     /// A stream: macro nodes ordered by their ids.
     Stream,
-    /// A sorted set of more than one listpack.
+    /// A sorted set that is too large for one listpack.
     Skiplist,
 }
 
@@ -176,13 +176,13 @@ impl Value {
         }
     }
 
-    /// Bytes that the allocator has given beyond the enum itself; approximate for a value of
-    /// many pieces. O(1).
+    /// Bytes that the value takes from the allocator, beyond the enum itself; approximate for a value of many
+    /// pieces. O(1).
     pub fn footprint(&self) -> usize {
         match self {
             Value::Str(bytes) => bytes.footprint(),
-            // `heap_bytes` counts what the allocator gives, at least nearly: lists, except for their
-            // ends, and sorted sets consist of blocks of whole size classes.
+            // `heap_bytes` is nearly the same: lists, except for their ends, and sorted sets consist of
+            // blocks that fill the allocator's size classes.
             Value::Pages(_)
             | Value::List(_)
             | Value::Hash(_)
@@ -205,7 +205,8 @@ impl Value {
         }
     }
 
-    /// Whether a part of the value has another owner. O(1).
+    /// Whether the top of the value has another owner. If only parts below the top are shared, the result is
+    /// `false`. O(1).
     pub fn is_shared(&self) -> bool {
         match self {
             Value::Str(bytes) => bytes.is_shared(),
@@ -251,9 +252,9 @@ impl Value {
     }
 }
 
-/// A string in pages may have this many times the bytes of other values before another thread frees it:
-/// 2 MiB instead of 1 MiB. Freeing a megabyte takes 3 µs, and waking a sleeping thread took a quarter of
-/// the time of a BITOP NOT of a megabyte.
+/// A string in pages may have this many times the bytes of other values before another thread frees it: by
+/// default 2 MiB instead of 1 MiB. Freeing a megabyte on the main thread takes only 3 µs, whereas waking a
+/// sleeping thread to free it took a quarter of the time of a BITOP NOT of a megabyte.
 const PAGES_MULTIPLE: usize = 2;
-/// A collection of at most this many bytes is in one piece.
+/// A collection of at most this many bytes has so few pieces that the main thread may free it.
 const PACKED_BYTES_MAX: usize = 8 << 10;

@@ -4,8 +4,8 @@
 //! through [`ListRef::Inline`]). Other lists are a [`List`] outside of the entry.
 //!
 //! Invariants: (1) [`List::share`] costs O(1), and neither list sees changes of the other; (2) the reported
-//! encoding follows the reference's thresholds and their hysteresis, independently of the form; (3) removed
-//! parts that may be large go to [`ListContext::garbage`]: changing a list frees none of them.
+//! encoding follows the reference's thresholds and their hysteresis, no matter how the elements are stored;
+//! (3) removed parts that may be large go to [`ListContext::garbage`]: changing a list frees none of them.
 
 mod chunk;
 mod iter;
@@ -29,16 +29,16 @@ use tree::Tree;
 #[derive(Debug, Default)]
 pub struct List(Box<Root>);
 
-/// Settings for a change of a list, and the garbage that it leaves.
+/// Settings for a change of a list, and the garbage that the change leaves.
 #[derive(Debug, Default)]
 pub struct ListContext {
     /// The thresholds in force.
     pub limits: ListLimits,
-    /// Removed parts and replaced ones that were copied, each as a list, to be freed on another thread.
+    /// Parts that were removed, or replaced by a copy, each as a list, to be freed on another thread.
     pub garbage: Vec<List>,
 }
 
-/// A change of a leaf; returns the new leaves that follow it.
+/// A function that changes a leaf, at an index in that leaf, and returns the new leaves that follow the leaf.
 type LeafEdit<'a> = &'a mut dyn FnMut(&mut Leaf, usize, &mut ListContext) -> Vec<Leaf>;
 
 /// An element for reading.
@@ -46,7 +46,7 @@ type LeafEdit<'a> = &'a mut dyn FnMut(&mut Leaf, usize, &mut ListContext) -> Vec
 pub enum ListItem<'a> {
     /// A string that is the canonical form of an integer.
     Int(i64),
-    /// Any other string, borrowed from its chunk.
+    /// Any other string, borrowed from the bytes in which it is stored.
     Bytes(&'a [u8]),
     /// A string so large that it has its own allocation, which a reply can share.
     Shared(&'a Bytes),
@@ -113,8 +113,9 @@ impl List {
         list
     }
 
-    /// Replaces the contents by those that [`List::write_inline`] wrote, and reuses the memory if
-    /// possible. Only for a list that is no key's value: the old contents are dropped.
+    /// Replaces the contents by those that [`List::write_inline`] wrote, and reuses the memory if possible.
+    /// Only for a list that is no key's value, because the old contents are dropped at once instead of going
+    /// to the garbage.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ListEncoding) {
         let root = &mut *self.0;
         let (count, row) = inline_parts(bytes);
@@ -196,13 +197,15 @@ impl List {
         size_of::<Root>() + self.0.sums().heap
     }
 
-    /// Whether a part of the list has another owner. If any part has one, an end or the middle has one. O(1).
+    /// Whether a leaf at an end, or the top node of the tree between them, has another owner. If only nodes
+    /// below the top are shared, the result is `false`. O(1).
     pub(crate) fn is_shared(&self) -> bool {
         let Root { front, middle, back, .. } = &*self.0;
         middle.is_shared() || front.iter().chain(back).any(Leaf::is_shared)
     }
 
-    /// The bytes of a part that an edit has copied, without those of the shared nodes below it. O(1).
+    /// For a part from [`ListContext::garbage`] of which an edit made a copy: the bytes of its leaves at the
+    /// ends and of its top node, without the shared nodes below. O(1).
     pub fn copied_bytes(&self) -> usize {
         let Root { front, middle, back, .. } = &*self.0;
         let ends: usize = front.iter().chain(back).map(|leaf| leaf.sums().heap).sum();
@@ -225,8 +228,8 @@ impl List {
         }
     }
 
-    /// To be called after a command has removed or replaced elements: a quicklist of one node that is at
-    /// most half as large as a node may be becomes a listpack again.
+    /// To be called after a command has removed or replaced elements: a quicklist of one node becomes a
+    /// listpack again if it has at most half the size that a node may have.
     pub fn convert_after_removing(&mut self, limits: ListLimits) {
         if self.0.encoding == ListEncoding::Quicklist && self.0.is_one_node(limits) {
             let size = listpack::EMPTY_LEN + self.0.sums().listpack;
@@ -388,8 +391,8 @@ impl Root {
         }
     }
 
-    /// Whether the reference would have all elements in one node. A node of the reference may be larger
-    /// than a leaf.
+    /// Whether the reference may have all elements in one node. If a node of the reference may be larger than
+    /// a chunk, several leaves may correspond to one node; so the caller also compares the size.
     fn is_one_node(&self, limits: ListLimits) -> bool {
         let is_plain = matches!(&self.front, Some(Leaf::Large(long)) if limits.is_plain(long.len()));
         !is_plain && (self.back.is_none() || limits.node_bytes() > chunk::CHUNK_BYTES)
@@ -525,7 +528,7 @@ impl Root {
         old.into_iter().for_each(|leaf| context.discard(leaf));
     }
 
-    /// Joins the two leaves of a list into one, if they are sparse.
+    /// Joins the two leaves of a list into one, if one of them is sparse and both fit.
     fn join_ends(&mut self, context: &mut ListContext) {
         if self.middle.sums().count == 0
             && let (Some(front), Some(back)) = (&mut self.front, &self.back)

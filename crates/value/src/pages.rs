@@ -135,8 +135,9 @@ impl Pages {
         }
     }
 
-    /// Appends a page after the present ones, which must all be full. A page of zeros alone is not
-    /// stored. `page` has room for [`PAGE_BYTES`]; a vector that was not stored is returned.
+    /// Appends a page after the present ones, which must all be full. A page of zeros alone is not stored.
+    /// The vector itself is stored if its capacity is [`PAGE_BYTES`]; otherwise its bytes are copied, and the
+    /// vector is returned.
     pub fn push_page(&mut self, page: Vec<u8>) -> Option<Vec<u8>> {
         let (at, len) = (self.len(), page.len());
         debug_assert!(at.is_multiple_of(PAGE_BYTES) && len <= PAGE_BYTES);

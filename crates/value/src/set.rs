@@ -73,7 +73,7 @@ impl Default for SetLimits {
     }
 }
 
-/// Settings for a change of a set, and the garbage that it leaves.
+/// Settings for a change of a set, and the garbage that the change leaves.
 #[derive(Debug, Default)]
 pub struct SetContext {
     /// The thresholds in force.
@@ -183,7 +183,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Number of members that a look-up compares one by one; 0 for a set that is no row.
+    /// Number of members that a look-up compares one by one; 0 for a set that is not packed.
     pub fn searched_len(self) -> usize {
         match self.shape() {
             SetShape::Ints(_) | SetShape::Tree(_) => 0,
@@ -191,7 +191,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Looks up many members in sequence; quickest in the order of [`SetRef::iter`].
+    /// A finder, which looks up many members one after another; it is quickest if they come in the order of
+    /// [`SetRef::iter`].
     pub fn finder(self) -> SetFinder<'a> {
         match self.shape() {
             SetShape::Tree(tree) => SetFinder::Tree(tree.finder()),
@@ -364,8 +365,8 @@ impl Set {
         set
     }
 
-    /// Replaces the contents by those that [`Set::write_inline`] wrote, and reuses the memory if
-    /// possible. Only for a set that is no key's value: the old contents are dropped.
+    /// Replaces the contents by those that [`Set::write_inline`] wrote, and reuses the memory if possible.
+    /// Only for a set that is no key's value, because the old contents are dropped at once.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: SetEncoding) {
         self.0.encoding = encoding;
         match (&mut self.0.body, encoding) {
@@ -637,8 +638,9 @@ fn counted_vec() -> usize {
     heap::block(size_of::<usize>() + size_of::<Vec<u8>>())
 }
 
-/// Bytes of an inline set that reports an intset or a listpack, at most. An edit copies the bytes out
-/// and back; longer rows are edited in place.
+/// Bytes of an inline set that reports an intset or a listpack, at most. The bound is low because an edit
+/// copies the bytes of an inline set out and back; longer rows have their own allocation and are edited in
+/// place.
 const INLINE_LEN_MAX: usize = 1024;
 /// Bytes of an inline set that reports a hash table, at most. The alternative for such a set is a tree,
 /// which takes more memory.

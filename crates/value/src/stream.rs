@@ -85,7 +85,8 @@ impl Stream {
         heap::boxed::<StreamRoot>() + self.0.log.heap_bytes() + self.0.groups.weight().heap
     }
 
-    /// Whether a part of the stream has another owner. O(1).
+    /// Whether the top of the tree of macro nodes or of groups, or the last macro node, has another owner.
+    /// O(1).
     pub(crate) fn is_shared(&self) -> bool {
         self.0.log.is_shared() || self.0.groups.is_shared()
     }

@@ -3,10 +3,10 @@
 //! A small set is a row of elements, either *inline* in the block of its entry ([`ZsetRef::Inline`]) or
 //! one leaf outside of it. A large set is a tree of leaves with an index by members.
 //!
-//! Invariants: (1) [`Zset::share`] costs O(1), and neither set sees changes of the other; (2) the
-//! reported encoding follows the reference's thresholds and never goes back, independently of the form;
-//! (3) replaced parts that are shared or large go to [`ZsetContext`]: changing a set frees none of them;
-//! (4) no score is NaN, and none is -0 in a set that reports a listpack.
+//! Invariants: (1) [`Zset::share`] costs O(1), and neither set sees changes of the other; (2) the reported
+//! encoding follows the reference's thresholds and never goes back, no matter how the elements are stored;
+//! (3) replaced parts that are shared or large go to [`ZsetContext`]: changing a set frees none of them; (4)
+//! no score is NaN, and no command stores -0 in a set that reports a listpack.
 
 mod edge;
 mod index;
@@ -51,7 +51,7 @@ enum Body {
     Garbage(Vec<ZsetPart>),
 }
 
-/// Settings for a change of a sorted set, and the garbage that it leaves.
+/// Settings for a change of a sorted set, and the garbage that the change leaves.
 #[derive(Debug, Default)]
 pub struct ZsetContext {
     /// The thresholds in force.
@@ -149,7 +149,7 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// Rank and score of a member, counted from the lowest score. Cost: O(log n).
+    /// Rank of a member, counted from the lowest score, and the member's score. Cost: O(log n).
     pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self.source() {
             RowSource::One(row) => row::find(row, member).map(|position| (position.index, position.score)),
@@ -262,8 +262,8 @@ impl Zset {
         }))
     }
 
-    /// Replaces the contents by those that [`Zset::write_inline`] wrote, and reuses the memory if
-    /// possible. Only for a set that is no key's value: the old contents are dropped.
+    /// Replaces the contents by those that [`Zset::write_inline`] wrote, and reuses the memory if possible.
+    /// Only for a set that is no key's value, because the old contents are dropped at once.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ZsetEncoding) {
         let (count, row) = inline_parts(bytes);
         self.0.encoding = encoding;
@@ -341,7 +341,7 @@ impl Zset {
         heap::boxed::<ZsetRoot>() + body
     }
 
-    /// Whether a part of the set has another owner. O(1).
+    /// Whether the top of one of the set's structures has another owner. O(1), or O(parts) for garbage.
     pub(crate) fn is_shared(&self) -> bool {
         match &self.0.body {
             Body::Small(leaf) => leaf.is_shared(),

@@ -127,7 +127,8 @@ impl Replies {
             },
             b'*' => match u64::try_from(number()?) {
                 Ok(count) if count > 0 => {
-                    // The aggregate itself counts as one element, unless it is the whole reply.
+                    // An aggregate counts as one element of the aggregate around it, unless it is the whole
+                    // reply.
                     self.open = self.open.saturating_sub(1) + count;
                     Ok(false)
                 }
@@ -338,7 +339,8 @@ pub(crate) fn waits_beside_fill(port: u16, template: &Template, count: u64) -> R
     Ok(waits)
 }
 
-/// Runs `other` on a thread of its own until `work` is done, as the argument of `other` reports.
+/// Runs `other` on a thread of its own while `work` runs. The argument of `other` returns whether `work` is
+/// done.
 fn beside<T>(
     other: impl FnOnce(&dyn Fn() -> bool) -> Result<()> + Send,
     work: impl FnOnce() -> Result<T>,

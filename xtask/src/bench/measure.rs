@@ -122,7 +122,7 @@ fn threads(server: &Server, request: &str, shape: Shape, count: u64) -> Result<V
     Ok(vec![main, spent.whole(), Figures::cost(rest * 100.0)])
 }
 
-/// The lines of [`PHASES`].
+/// The figures of a row about fragmentation, one for each of [`PHASES`].
 fn fragment(server: &Server, keys: u64) -> Result<Vec<Figures>> {
     let mut keyspace = RandomKeyspace::open(server.port)?;
     let before = process::memory(server.pid())?;
@@ -204,7 +204,8 @@ fn key(index: usize) -> String {
     format!("key:{index:012}")
 }
 
-/// The least of the numbers that `share` of them do not exceed. There must be at least one number.
+/// The percentile `share`, from 0 to 1: the least of the numbers such that at least this share of them is not
+/// greater. There must be at least one number.
 fn percentile(numbers: &mut [f64], share: f64) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let rank = (numbers.len() as f64 * share).ceil() as usize;
@@ -214,7 +215,7 @@ fn percentile(numbers: &mut [f64], share: f64) -> f64 {
 /// Time for memory to settle: servers return pages about once a second.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// Pause after deletions and overwriting, which servers tidy up step by step.
+/// Pause after each phase, because servers tidy up step by step after deletions and overwriting.
 const SETTLE_FRAGMENT: Duration = Duration::from_secs(5);
 
 /// Pause with idle connections: the reference frees their buffers after some seconds, and its allocator

@@ -34,7 +34,7 @@ pub(crate) enum Work {
     Threads { request: &'static str, shape: Shape, count: u64 },
     /// Processor time per message published, with subscribers that read all of them.
     Publish { request: &'static str, shape: Shape, subscribers: usize, count: u64 },
-    /// The slowest of a hundred requests of one client while others send the same.
+    /// The 99th percentile of one client's waits for its replies while others send the same request.
     Latency { request: &'static str, shape: Shape, probes: usize },
     /// Processor time per connection that makes one request.
     Churn { request: &'static str, count: u64 },
@@ -44,7 +44,7 @@ pub(crate) enum Work {
     Connections { count: usize },
     /// Resident bytes per stored byte, after each of [`PHASES`].
     Fragment { keys: u64 },
-    /// The wait of another client during one request.
+    /// The longest wait of another client during one request and half a second after it.
     Pause { request: &'static str },
     /// The longest wait of another client during all these requests.
     Growth { request: &'static str, count: u64 },
@@ -107,7 +107,7 @@ impl Row {
         }
     }
 
-    /// Rounds of the row for `asked` rounds: one where a measurement is mostly waiting.
+    /// Number of rounds of the row if `asked` rounds were requested: one if a measurement is mostly waiting.
     pub(crate) fn rounds(&self, asked: usize) -> usize {
         if matches!(self.work, Work::Connections { .. } | Work::Fragment { .. }) { 1 } else { asked }
     }

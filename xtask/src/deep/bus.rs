@@ -248,7 +248,7 @@ impl Scene {
 
 struct Packet {
     bytes: Vec<u8>,
-    /// Whether no further packet can follow on the connection.
+    /// Whether the packet was cut, so that no further packet can follow on the connection.
     is_cut: bool,
 }
 

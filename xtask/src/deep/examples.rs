@@ -13,7 +13,8 @@ use crate::shell::{self, Ran};
 const SCRIPTS: [&str; 3] =
     ["examples/compose/start", "examples/compose/make-cluster", "packaging/sluice-backup"];
 
-/// Runs the tools that this machine has. `SLUICE_PROMTOOL` and `SLUICE_KUBERNETES_VALIDATE` name two of them.
+/// Runs the tools that this machine has. `SLUICE_PROMTOOL`, `SLUICE_KUBERNETES_VALIDATE` and
+/// `SLUICE_SHELLCHECK` name three of them.
 pub(super) fn run() -> Result<Ran> {
     let mut ran = Ran::Passed;
     let compose = shell::files(&shell::root().join("examples/compose"), ".yaml")?;

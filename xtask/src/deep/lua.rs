@@ -42,7 +42,8 @@ pub(super) fn random(seed: u64) -> Result<Ran> {
 /// Rounds of random operands for each row of the table of charges.
 const ROUNDS: u64 = 12;
 
-/// Compares the time per unit of the budget of instructions and functions with that of a plain loop.
+/// For each instruction and function of a table, compares the time that it takes per unit of the script
+/// budget with the time of a plain loop per unit.
 pub(super) fn charges(seed: u64) -> Result<Ran> {
     let (seed, rounds) = (seed.to_string(), ROUNDS.to_string());
     let words =
@@ -57,7 +58,7 @@ fn stock_interpreter() -> Option<&'static str> {
     ["lua5.1", "lua-5.1"].into_iter().find(runs)
 }
 
-/// Compares PUC's own small programs with the stock interpreter.
+/// Runs PUC's own small programs, and compares their results with those in PUC's interpreter.
 pub(super) fn programs() -> Result<Ran> {
     let Some(stock) = stock_interpreter() else {
         println!("lua-programs: skipped: no lua5.1 on the path, PUC's interpreter (Debian's package lua5.1)");

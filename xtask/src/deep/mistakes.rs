@@ -1,6 +1,6 @@
-//! Deliberate mistakes: the simulation of replication, of clusters or of moves of slots must
-//! find each mistake of `sluice_base::mistake` within its first seeds. A process makes one
-//! mistake, so several run at once.
+//! Deliberate mistakes: the simulation of replication, of clusters or of moves of slots must find each
+//! mistake of `sluice_base::mistake` within its first seeds. Each process makes one mistake, so several
+//! processes run at once.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

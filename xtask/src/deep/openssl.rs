@@ -131,7 +131,7 @@ fn start(binary: &Path, kind: &str, how: &[&str], port: u16) -> Result<Server> {
     server
 }
 
-/// The output of OpenSSL's client for this input. The client ends with its input.
+/// The output of OpenSSL's client for this input. The client ends when its input ends.
 fn client(port: u16, words: &[&str], input: &[u8]) -> Result<Output> {
     let mut child = Command::new("timeout")
         .args(["10", "openssl", "s_client", "-connect", &format!("127.0.0.1:{port}")])

@@ -102,8 +102,8 @@ fn read_by_debian(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Options of lintian: errors fail the run. Left out are rules for Debian's archive, to which these
-/// packages are not uploaded: a changelog and an address of the packager.
+/// Options of lintian: errors fail the run. Rules for Debian's archive, to which these packages are not
+/// uploaded, are left out: a changelog and an address of the packager.
 const LINTIAN: [&str; 4] = [
     "--fail-on=none",
     "--display-level=error",
@@ -130,7 +130,8 @@ fn read_by_rpm(folder: &Path, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The unit is valid for systemd, and has no higher exposure than that of Debian's valkey-server.
+/// Checks that the systemd unit is valid, and that its exposure is not higher than that of Debian's
+/// valkey-server.
 fn unit(folder: &Path, work: &Path) -> Result<()> {
     if !has("systemd-analyze", "the unit") || !has("dpkg-deb", "the unit") {
         return Ok(());

@@ -13,7 +13,8 @@ const FOLDERS: [&str; 2] = ["a", "another-folder"];
 pub(super) fn run() -> Result<Ran> {
     let folder = std::path::absolute(shell::target_dir().join("reproducible"))?;
     let copies = FOLDERS.map(|name| folder.join(name));
-    // Both copies are made before the first build, which takes long enough for another commit.
+    // Both copies are made before the first build, because a build takes so long that another commit may be
+    // made meanwhile.
     for copy in &copies {
         if copy.exists() {
             std::fs::remove_dir_all(copy)?;

@@ -1,7 +1,7 @@
 //! The upstream suite of Sentinel, with our server and the reference's sentinels.
 //!
-//! Neither is part of the repository: `SLUICE_SENTINEL_SUITE` names a checkout of the reference, which
-//! the run copies, and the sentinel lies beside the server that `SLUICE_PEER_SERVER` names.
+//! Neither the suite nor the sentinel is part of the repository. `SLUICE_SENTINEL_SUITE` names a checkout of
+//! the reference, which the run copies; the sentinel lies beside the server that `SLUICE_PEER_SERVER` names.
 
 use crate::binaries;
 use crate::error::Result;

@@ -91,7 +91,7 @@ pub(super) fn start(binary: &Path, extra: &[String]) -> Result<Vec<Server>> {
     Ok(nodes)
 }
 
-/// Whether a node knows all others, and these own all slots.
+/// Whether a node lists all nodes with their slots, and reports that the cluster is in order.
 fn serves(node: &Server) -> Result<bool> {
     let mut connection = Connection::open(node.port)?;
     let info = connection.ask(&[b"CLUSTER", b"INFO"])?.string();
@@ -154,7 +154,8 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
             "cluster|keyslot" => vec![super::values::key(&mut generator.rng)],
             _ => vec![any_slot(generator)],
         },
-        // The count is all or none: which keys another count returns depends on the order of a hash table.
+        // The count asks for all keys or for none, because which keys another count returns depends on the
+        // order of a hash table.
         "getkeysinslot" => vec![any_slot(generator), generator.pick(&["100000", "100000", "0", "-1", "x"])],
         "slot-stats" => match generator.below(5) {
             0 => owned(&["ORDERBY", "KEY-COUNT", "LIMIT", "3"]),
@@ -211,7 +212,8 @@ pub(super) fn is_fixed(name: &str) -> bool {
     name.strip_prefix("cluster|").is_some_and(|name| !harmless.contains(&name))
 }
 
-/// Whether a word is a key of streams, as in [`KEYS`] and the generators of single types.
+/// Whether a word is a key that drawn commands use: one of [`KEYS`], or one of the generators of single
+/// types.
 fn is_key(word: &[u8]) -> bool {
     let is_own = |word: &[u8]| matches!(word, [b'a'..=b'z', b'0'..=b'9']) && !b"muiv".contains(&word[0]);
     !word.is_empty() && (KEYS.contains(&word) || is_own(word))
@@ -273,7 +275,8 @@ pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: 
     placed
 }
 
-/// The first words of a cluster's errors: each must occur in each run.
+/// The first words of a cluster's errors. Each must occur in a run of at least `REDIRECTED_COMMANDS`
+/// commands.
 pub(super) const REDIRECTS: [&str; 4] = ["-MOVED ", "-ASK ", "-TRYAGAIN ", "-CROSSSLOT "];
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ impl Command {
     }
 }
 
-/// Clients of a stream: two that send any commands, and one that blocks on keys.
+/// Number of clients of a stream: two that send any commands, and one that blocks on keys.
 pub(crate) const CLIENTS: usize = 3;
 /// Index of the client that blocks.
 pub(crate) const WAITER: usize = 2;

@@ -3,8 +3,8 @@
 use super::rules::Rule;
 use crate::wire::{Reply, parse};
 
-/// Whether the replies are equal by the rule. Equal bytes always are; an error is only equal to
-/// the same error.
+/// Whether the replies are equal by the rule. Replies with equal bytes are always equal; an error is only
+/// equal to the same error.
 pub(crate) fn equal(rule: Rule, ours: &[u8], peer: &[u8]) -> bool {
     if ours == peer {
         return true;
@@ -46,7 +46,7 @@ pub(crate) fn equal_parsed(rule: Rule, ours: &Reply, peer: &Reply) -> bool {
     }
 }
 
-/// Groups of `size` elements, sorted; an incomplete last group stays last.
+/// The elements in groups of `size`, sorted; one group may be incomplete.
 fn sorted(items: &[Reply], size: usize) -> Vec<&[Reply]> {
     let mut groups: Vec<&[Reply]> = items.chunks(size).collect();
     groups.sort();
@@ -77,7 +77,8 @@ fn near(ours: &Reply, peer: &Reply, distance: i64) -> bool {
     (a < 0) == (b < 0) && (a >= 0 || a == b) && a.abs_diff(b) <= distance.unsigned_abs()
 }
 
-/// Compares two replies of a scan.
+/// Whether two replies of a scan agree: if both scans are complete, they must have the same elements in any
+/// order.
 fn scan(ours: &Reply, peer: &Reply) -> bool {
     let ([cursor_a, items_a], [cursor_b, items_b]) = (ours.items.as_slice(), peer.items.as_slice()) else {
         return false;
@@ -99,7 +100,7 @@ fn sections(reply: &Reply) -> Vec<String> {
     reply.string().lines().filter(|line| line.starts_with('#')).map(str::to_string).collect()
 }
 
-/// The text of a reply; of a verbatim string, without its format.
+/// The text of a reply, without the format if the reply is a verbatim string.
 fn text_of(reply: &Reply) -> String {
     let text = reply.string();
     if reply.kind == b'=' { text.strip_prefix("txt:").unwrap_or(&text).to_owned() } else { text }

@@ -48,7 +48,7 @@ pub(crate) struct Argument {
     pub(crate) items: Vec<Argument>,
 }
 
-/// All commands by name, and the rule of each, sent or not.
+/// The commands of the servers, and the rule for each, even if the command is never sent.
 pub(crate) struct Grammar {
     /// The commands that streams may have.
     pub(crate) commands: Vec<CommandEntry>,
@@ -61,8 +61,8 @@ pub(crate) struct Grammar {
 }
 
 impl Grammar {
-    /// Asks both servers. Streams have the commands of ours; their arguments come from the reference, so
-    /// that an option that ours does not even document is sent too.
+    /// Asks both servers for their commands. Streams have the commands of ours; their arguments come from the
+    /// reference, so that an option that ours does not even document is sent too.
     pub(crate) fn load(
         ours: &mut Connection,
         peer: &mut Connection,
@@ -131,7 +131,8 @@ impl Grammar {
         self.names.contains(name) && self.rules.contains_key(name)
     }
 
-    /// Whether ours has a command of this full name, or neither server has and the reply is an error.
+    /// Whether ours has a command of this full name, or neither server has one, so that the reply must be an
+    /// error.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(name) || !self.rules.contains_key(name)
     }
@@ -243,7 +244,8 @@ const NEWER: &[&str] = &[
     "xdelex",
 ];
 
-/// Commands with more arguments in such versions: the paths of the fields that differ.
+/// The paths of fields that differ because a command has more arguments in a version later than the
+/// reference's.
 const NEWER_FACTS: &[&str] = &[
     "COMMAND INFO exec[1]",
     "COMMAND DOCS exec.arguments",

@@ -68,8 +68,8 @@ const PIECES: &[&[u8]] = &[
     b"*1\r\n$4\r\nPI\0G\r\n",
 ];
 
-/// Pieces of requests of a client that turns some replies off. All are valid: the reference does not
-/// close a connection whose error reply is suppressed.
+/// Pieces of requests of a client that turns some replies off. None breaks the protocol, because the
+/// reference does not close the connection if the reply to a protocol error is suppressed.
 const PIECES_OF_REPLIES: &[&[u8]] = &[
     b"CLIENT REPLY OFF\r\n",
     b"CLIENT REPLY SKIP\r\n",

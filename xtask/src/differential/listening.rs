@@ -1,9 +1,9 @@
 //! Clients that send commands and are subscribed for a while: the replies and messages that they receive
 //! meanwhile are compared in order, as a whole.
 //!
-//! An unknown command marks the end of the replies to each batch: every user receives the error for it.
-//! In RESP2, messages to a subscriber look like replies, so single replies are not assigned to commands.
-//! Only a few kinds of commands are sent, whose replies are the same byte by byte.
+//! An unknown command marks the end of the replies to each batch: even a user without rights receives the
+//! error for it. In RESP2, messages to a subscriber look like replies, so single replies are not assigned to
+//! commands. Only a few kinds of commands are sent, whose replies are the same byte by byte.
 //!
 //! Invariant: a client subscribes outside of a transaction, and until it has ended every subscription it
 //! sends no command that would begin one, or that would change its replies.

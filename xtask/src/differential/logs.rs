@@ -45,7 +45,7 @@ pub(super) fn compare(ours: &Server, peer: &Server) -> Result<Option<[String; 2]
         let mut written = settle(writer)?;
         if name != "ours" {
             // The digest is that of a reference that has loaded the files, because the reference does not
-            // load everything that it writes: MSETEX with two expiries in seconds.
+            // load everything that it writes, such as MSETEX with two expiries in seconds.
             written = loaded(peer, peer)?;
         }
         for (reader_name, reader) in readers {

@@ -7,7 +7,7 @@
 use super::generator::Generator;
 use super::{values, zsets};
 
-/// A payload, mostly a valid one. Its checksum is right unless the payload is to be refused for it.
+/// A payload, mostly a valid one. Its checksum is right, except in a few payloads, which must be refused.
 pub(super) fn payload(generator: &mut Generator) -> Vec<u8> {
     let of_zset = generator.chance(20);
     let mut payload =
@@ -60,7 +60,7 @@ pub(super) fn arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// A type and a value.
+/// The type byte of a payload, and a value.
 fn body(generator: &mut Generator) -> Vec<u8> {
     let elements: Vec<Vec<u8>> =
         (0..generator.below(9)).map(|_| values::content(&mut generator.rng)).collect();

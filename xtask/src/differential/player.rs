@@ -41,9 +41,9 @@ const MOMENT: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum share of used memory that the sum of its parts may miss. Sizes are those of the allocator, so
-/// rounding needs no allowance; trees and lists of several chunks are estimated. Shares of 24 and 27 were
-/// seen, each once, in a cluster node with a megabyte of used memory, and not when the same stream was
-/// played again: about 26 KB that no part is known to have.
+/// rounding needs no allowance; trees and lists of several chunks are estimated. Shares of 24 and 27 per
+/// mille were seen, each once, in a cluster node with a megabyte of used memory, and not when the same stream
+/// was played again. They are about 26 KB, and what allocates these is not known.
 const UNEXPLAINED_PERMILLE_MAX: i64 = 30;
 
 /// Maximum time for which memory may be unexplained.
@@ -128,13 +128,14 @@ pub(crate) struct Player<'a> {
 /// The clients of one stream.
 struct Stage {
     clients: Vec<Pair>,
-    /// Reads the state of the other clients.
+    /// The client that reads the state of the other clients.
     control: Pair,
-    /// Subscribes to everything: both servers must send it the same messages and keyspace notifications.
+    /// The client that subscribes to everything: both servers must send it the same messages and keyspace
+    /// notifications.
     listener: Pair,
     /// Clients that track changes; `None` in streams without tracking.
     trackers: Option<Trackers>,
-    /// The commands since MULTI of each client.
+    /// For each client, the indexes of the commands queued since MULTI; `None` outside of a transaction.
     queued: Vec<Option<Vec<usize>>>,
     /// The ids of the blocking client on both servers.
     waiter: [Vec<u8>; 2],
@@ -210,8 +211,8 @@ impl<'a> Player<'a> {
             let end = self.batch_end(commands, at, stage.waits_with.is_some());
             let (failure, ended) = match commands[at].listens {
                 true => {
-                    // The batch of a subscribed client begins with DISCARD, and no transaction begins
-                    // before the end of the batch.
+                    // The batch of a subscribed client begins with DISCARD, and no command in it begins a
+                    // transaction, so nothing is queued.
                     stage.queued[client] = None;
                     self.play_listening(&mut stage.clients[client], commands, at..end)
                 }
@@ -331,8 +332,8 @@ impl<'a> Player<'a> {
         (Some(Failure { index, command: commands[index].words.clone(), ours, peer }), ended)
     }
 
-    /// Sends a command of the blocking client, after ending its previous one. Both servers must send the
-    /// same reply, or both must block it.
+    /// Sends a command of the blocking client, after ending its previous one. Both servers must send the same
+    /// reply, or both must block the client.
     fn play_waiter(&mut self, stage: &mut Stage, command: &Command, index: usize) -> Result<Option<Failure>> {
         if stage.waits_with.is_some() {
             let how: &[u8] = if index.is_multiple_of(2) { b"ERROR" } else { b"TIMEOUT" };
@@ -717,8 +718,8 @@ fn sent_to_waiter(
     Ok(Some(outcome(None, Some(End::Silent))))
 }
 
-/// The output of a server to a listener, up to the reply to a PING: all commands that caused messages
-/// have been answered.
+/// The output of a server to a listener, up to the reply to a PING. No message is missed, because all
+/// commands that caused messages have been answered before the PING is sent.
 fn sent_to_listener(listener: &mut Connection) -> (Vec<Vec<u8>>, Option<End>) {
     let mut ping = Vec::new();
     encode(&[b"PING".as_slice(), b"that is all"], &mut ping);

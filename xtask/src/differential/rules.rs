@@ -14,11 +14,11 @@ pub(crate) enum Rule {
     Pairs,
     /// As [`Rule::Pairs`], but values of these names are compared by type alone.
     PairsWithout(&'static [&'static str]),
-    /// The types are equal, and null where the other is null.
+    /// The types are equal, and both replies or neither are null.
     Shape,
     /// A list of records of names and values, without the values of these names.
     Records(&'static [&'static str]),
-    /// Integers at most so far apart, both negative or neither.
+    /// Integers that differ by at most this much; negative integers must be equal.
     Near(i64),
     /// A cursor and elements: where both cursors are 0, the same elements in any order; by shape otherwise.
     Scan,
@@ -94,7 +94,7 @@ pub(crate) const WEIGHT: u32 = 10;
 /// compared by the reference's tips: `nondeterministic_output_order` without order,
 /// `nondeterministic_output` by shape.
 pub(crate) const ROWS: &[Row] = &[
-    // Time passes between the two servers.
+    // Time passes between the executions on the two servers.
     row("ttl", Rule::Near(2), 12, "seconds pass between the two servers' replies"),
     row("pttl", Rule::Near(3000), 12, "milliseconds pass between the two servers' replies"),
     row("expiretime", Rule::Near(2), 10, "a relative expiry is counted from the moment of execution"),

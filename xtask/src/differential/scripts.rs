@@ -86,7 +86,7 @@ fn script(generator: &mut Generator) -> (&'static str, &'static str) {
     SCRIPTS[generator.below(SCRIPTS.len())]
 }
 
-/// The name of a script, in any case.
+/// The SHA-1 of a script's text, in any letter case.
 fn sha(generator: &mut Generator) -> Vec<u8> {
     let name = script(generator).0;
     generator.token(name)

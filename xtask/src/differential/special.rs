@@ -12,7 +12,8 @@ const WORDS_MAX: &[(&str, usize)] = &[("exec", 1), ("move", 3), ("sismember", 3)
 const RANGE_WORDS: usize = 4;
 
 /// Removes words that only a version later than the reference's knows, because the datasets would differ.
-/// The arguments of a script or a function, and those of COMMAND GETKEYS, may be a call.
+/// Such words are also removed from a call that is an argument of a script, of a function or of COMMAND
+/// GETKEYS.
 pub(super) fn leave_newer_options_out(words: &mut Vec<Vec<u8>>) {
     let is_newer = |word: &[u8]| words_max(word).is_some() || is_range(word);
     let Some(at) = words.iter().position(|word| is_newer(word)) else { return };
@@ -206,9 +207,9 @@ pub(super) fn is_fixed(name: &str) -> bool {
     )
 }
 
-/// Whether the reference looks up the command's arguments in a table that hashes a name with
-/// its zero bytes and compares it without them: whether a name with a zero byte is found then
-/// depends on its bucket.
+/// Whether the reference looks up the command's arguments in a table that hashes whole names, but compares
+/// them only up to a zero byte. In such a table it depends on the bucket whether a name with a zero byte is
+/// found.
 pub(super) fn names_are_hashed(command: &[u8]) -> bool {
     [b"config".as_slice(), b"command", b"latency"].iter().any(|name| command.eq_ignore_ascii_case(name))
 }
@@ -449,9 +450,9 @@ pub(super) fn moment(generator: &mut Generator) -> Vec<Command> {
     [set, ask].map(Command::of).to_vec()
 }
 
-/// Whether the first call, with these replies of both servers, gave the key of the second call the expiry
-/// in its words, and the second call reads that expiry. In that case the replies to the second call must be
-/// equal.
+/// Whether, according to both servers' replies, the first call has given a key the absolute expiry in its
+/// words, and the second call reads the expiry of that key. In that case the replies to the second call must
+/// be equal.
 pub(super) fn names_the_moment(set: &[Vec<u8>], replies: [&[u8]; 2], ask: &[Vec<u8>]) -> bool {
     let is = |word: Option<&Vec<u8>>, text: &str| {
         word.is_some_and(|word| word.eq_ignore_ascii_case(text.as_bytes()))
@@ -539,8 +540,8 @@ fn config_set(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// Redirects a range by members to a key whose scores are all 0, because with different scores
-/// its result is undefined.
+/// Redirects a range by members to the key `even`, whose scores are all 0, because with different scores the
+/// result of such a range is undefined. Some ZADDs to `z0` are redirected to fill that key.
 fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     let is = |word: &Vec<u8>, text: &str| word.eq_ignore_ascii_case(text.as_bytes());
     let is_lex =
@@ -564,8 +565,8 @@ fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     }
 }
 
-/// Makes a call harmless: no expiry so near that it could fall between the two servers, no count so large
-/// that it would fill the memory, no timeout that ends the connection.
+/// Makes a call harmless: no expiry so near that it could pass between the executions on the two servers, no
+/// count so large that it would fill the memory, no timeout that ends the connection.
 pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     even_scores(name, words);
     if name == "watch" {

@@ -1,8 +1,8 @@
 //! Two clients that track changes: both servers must send them invalidations of the same keys.
 //!
-//! One client receives all changes (BCAST); the other receives changes of keys that it has read since
-//! their last change, and reads all keys of streams again after each batch. The split of keys into
-//! messages depends on the ends of iterations, so all keys since the last check are compared as a set.
+//! One client receives all changes (BCAST); the other receives changes of keys that it has read since their
+//! last change, and reads all keys of streams again after each batch. The split of keys into messages depends
+//! on the ends of event loop iterations, so all keys since the last check are compared as a set.
 //!
 //! Invariant: ours sends every invalidation that the reference sends. It sends more only where
 //! `docs/compat.md` says so, and only if such a command has run recently.
@@ -109,7 +109,7 @@ impl Trackers {
         Ok(Ok(count))
     }
 
-    /// Whether one of the clients was closed, which cannot be undone.
+    /// Whether a connection of one of the clients has ended. Then the caller has to open all of them again.
     pub(super) fn have_ended(&mut self) -> bool {
         let pairs = [&mut self.broadcast, &mut self.reader];
         pairs.into_iter().any(|pair| {

@@ -187,7 +187,7 @@ pub(super) fn own_key(rng: &mut Rng, name: &str) -> Vec<u8> {
     text_of(name, rng.below(3))
 }
 
-/// A key for WATCH, which no command of streams names: until 9.1.3 the reference does not count a change
+/// A key for WATCH, of a type other than the stream type: until 9.1.3 the reference does not count a change
 /// of a consumer group as a change of its key.
 pub(super) fn watched_key(rng: &mut Rng) -> Vec<u8> {
     let name = ["l", "p", "e", "h", "z"][index(rng, 5)];
@@ -204,7 +204,7 @@ pub(super) fn list_index(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A value of strings and elements: mostly short and numeric, sometimes at the edges of encodings, sometimes
+/// A value for strings and elements: mostly short and numeric, sometimes at the edges of encodings, sometimes
 /// long.
 pub(super) fn content(rng: &mut Rng) -> Vec<u8> {
     match rng.below(18) {

@@ -160,7 +160,8 @@ impl<'a> Workload<'a> {
                 next.push(special::question(&mut self.generator, key));
             }
             if next.iter().all(|command| self.may_be_sent(command)) {
-                // Within a transaction the two clients exchange their roles.
+                // A transaction is drawn for the first client; if the second one is to send, the two exchange
+                // their roles.
                 next.iter_mut().for_each(|command| command.client ^= client);
                 next.retain(|command| self.listens[command.client] == 0);
                 commands.extend(next);
@@ -302,7 +303,7 @@ impl<'a> Workload<'a> {
         &entries[0]
     }
 
-    /// A well-formed call, in any case.
+    /// A well-formed call, with the words of its name in any letter case.
     fn call(&mut self, entry: &CommandEntry) -> Vec<Vec<u8>> {
         let mut words: Vec<Vec<u8>> = entry.words.iter().map(|word| self.generator.token(word)).collect();
         if let Some(arguments) = scripts::arguments(&mut self.generator, &entry.name) {

@@ -10,7 +10,8 @@ pub(super) fn key(rng: &mut Rng) -> Vec<u8> {
     format!("z{}", rng.below(3)).into_bytes()
 }
 
-/// A value for an argument of such a command; `None` where its name is not specific enough.
+/// A value for an argument of a command about sorted sets or geo points; `None` if the argument's name is not
+/// specific enough.
 pub(super) fn value(rng: &mut Rng, name: &str, kind: &str) -> Option<Vec<u8>> {
     Some(match (name, kind) {
         ("score" | "increment" | "weight", _) => score(rng),

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A folder with placeholder programs, for each test another one.
+/// The input of a package: placeholder programs in a folder of one test.
 fn build(name: &str) -> Build {
     let programs = std::env::temp_dir().join(format!("sluice-package-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&programs).expect("a folder");
@@ -119,7 +119,7 @@ fn an_rpm_read_again_has_every_entry_with_its_owner() {
     std::fs::remove_dir_all(build.programs).expect("removed");
 }
 
-/// What Debian's own tool lists; skips without it.
+/// Debian's own tool lists every file. The test is skipped on a machine without the tool.
 #[test]
 fn dpkg_lists_the_files() {
     if !shell::on_path("dpkg-deb") {
@@ -293,8 +293,8 @@ fn backups_of_a_set_stay_until_newer_ones_are_whole() {
     assert_eq!(backups.names("hourly")[..2], kept);
     assert_eq!(backups.names("hourly").len(), 4, "two of each server");
     assert!(backups.folder.join("sets/sent-h-6379-20260101T000000Z.rdb").exists(), "each was sent");
-    // One server is down, and one copy is damaged: these keep their old files, and the third
-    // server is saved.
+    // A server is down, or its copy is damaged: there is no new file of that server, and the other one is
+    // saved.
     for down in ["h:1", "h:2"] {
         let servers = format!("{down} other:7000");
         let (is_well, said) = backups.run("daily", "20260102T000000Z", &[("SERVERS", &servers), sent]);
@@ -321,7 +321,7 @@ fn backups_that_were_not_sent_are_sent_by_a_later_run() {
         ["20260101T020000Z", "20260101T030000Z", "20260101T040000Z"].map(|date| format!("h-6379-{date}.rdb"));
     let marks = [&third, &fourth].map(|name| [name.clone(), format!("{name}.unsent")]);
     assert_eq!(backups.names("hourly"), marks.concat(), "no more than two");
-    // The server is down, and the store is back: the old files are sent nevertheless.
+    // The next backup fails, and the store is back: the old files are sent nevertheless.
     std::fs::write(backups.folder.join("sets/store"), "").expect("writable");
     backups.program("sluice-check-rdb", "exit 1");
     assert!(!backups.run("hourly", "20260101T040000Z", &environment).0);

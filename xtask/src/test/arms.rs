@@ -32,7 +32,8 @@ const ANY_WAY: &[&str] = &[
     "slow_reads",
     "tls",
 ];
-/// Tests that pass with I/O threads too; independent of the event loop's driver.
+/// Further tests that pass with I/O threads. They do not depend on the event loop's driver, so the arms of
+/// single drivers leave them out.
 const WITH_IO_THREADS: &[&str] = &[
     "aof_loading",
     "dual_channel",

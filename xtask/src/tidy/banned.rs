@@ -57,8 +57,8 @@ const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/daemon/
 const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its `start`";
 
 /// Files of the engine that execute commands, or are its public interface. All others get a `Core`, which
-/// cannot run a command, and leave further steps to the caller. Code that replays a log creates an
-/// engine, and the driver of a link has one.
+/// cannot run a command, and leave further steps to the caller. Code that replays a log is in the list
+/// because it creates an engine, and the driver of a link because it has one.
 const EXECUTION: &[&str] = &[
     "crates/engine/src/engine",
     "crates/engine/src/exec/batch.rs",
@@ -156,8 +156,7 @@ const BANS: &[Ban] = &[
 /// Types that make a static mutable.
 const INTERIOR: &[&str] = &["Atomic", "Mutex", "RwLock", "Cell<", "UnsafeCell"];
 
-/// Checks product code; tests may use threads and files, but may have no hidden state and read no clock
-/// in their crates.
+/// Checks product code. Lines that only tests compile are not checked.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in sources.iter().filter(|source| !starts(&source.path, DEVELOPMENT)) {

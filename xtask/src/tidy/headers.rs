@@ -25,8 +25,7 @@ pub(super) fn file_names(files: &[String]) -> Counts {
     MECHANISMS.iter().map(|name| ((*name).to_owned(), (named(name), 0))).collect()
 }
 
-/// Checks that the first line of each file is its `//!` header. A file `tests.rs` beside `foo.rs` needs
-/// none.
+/// Checks that the first line of each file is its `//!` header. A file named `tests.rs` needs none.
 pub(super) fn check_headers(sources: &[Source]) -> Vec<Finding> {
     let what = "the first line must be `//!`: what this is and its invariants";
     let headed = |source: &Source| source.comments.first().is_some_and(|comment| comment.starts_with("//!"));

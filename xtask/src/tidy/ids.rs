@@ -1,9 +1,10 @@
 //! Ids of requirements: every id that code and documents cite has a row in `docs/requirements.md`, every
 //! row is cited, and the tests that a row names exist.
 //!
-//! An id with a dash (one of the letters Q, T, C, M, R, D, U) counts everywhere. An id without a dash
-//! counts in the event loop's documents, and in the sources and documents of its measurements. A test
-//! cites by its name: with `io_` ids with a dash, with `ev_` ids without.
+//! An id with a dash (one of the letters Q, T, C, M, R, D, U) counts everywhere. An id without a dash counts
+//! in the documents of `crates/evloop`; in the sources there, and under `bench`, only an id with the letter E
+//! counts. The name of a function can cite, too: a name that begins with `io_` cites ids with a dash, one
+//! that begins with `ev_` ids without a dash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -82,7 +82,7 @@ fn parse(table: &toml::Table) -> Result<BTreeMap<String, Layer>> {
 }
 
 /// Checks that the table allows each crate to import only crates of lower strata. A crate of stratum 0 may
-/// also import others of stratum 0, because Cargo refuses cycles.
+/// also import others of stratum 0; Cargo refuses cycles among these.
 fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, layer) in layers {
@@ -99,7 +99,7 @@ fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     findings
 }
 
-/// The fault of the import of the workspace's crate `imported` by `name`, if there is one.
+/// The fault in crate `name`'s import of `imported`, another crate of the workspace, if there is one.
 fn check_import(
     layers: &BTreeMap<String, Layer>,
     name: &str,

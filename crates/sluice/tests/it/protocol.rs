@@ -16,8 +16,8 @@ fn every_split_of_a_stream_gives_the_same_replies() {
     let mut client = server.client();
     for cut in 1..stream.len() {
         client.send(&stream[..cut]);
-        // The server serves connections in the order in which they became ready, so the first
-        // part has been read.
+        // The server serves connections in the order in which they became ready, so the first part has been
+        // read when PING is answered.
         bystander.check("PING", "+PONG\r\n");
         client.send(&stream[cut..]).expect(replies);
     }
@@ -58,7 +58,7 @@ fn a_large_value_comes_and_goes_whole_and_is_counted_once() {
     reply.extend_from_slice(&value);
     reply.extend_from_slice(b"\r\n");
     client.check("GET big", &reply);
-    // A request directly after it, in the same bytes, is not part of it.
+    // A request that arrives together with the end of the large value is not taken as part of it.
     let mut both = set.clone();
     both.extend_from_slice(b"STRLEN big\r\nPI");
     client.send(&both).expect("+OK\r\n:16777216\r\n");
@@ -228,10 +228,12 @@ fn a_client_that_ended_before_a_push_is_not_served() {
         let mut waiting = server.client();
         waiting.send("BLPOP l 0\r\n");
         until("it waits", || (control.info_number("blocked_clients") == 1).then_some(()));
-        // A connection that was idle until now, and is newer: every event loop reports its readiness second.
+        // The connection of the pusher is newer and was idle until now, so every event loop reports its
+        // readiness after that of the waiting client.
         let mut pusher = server.client();
         until("all are there", || (control.info_number("connected_clients") == 3).then_some(()));
-        // Both become ready in one iteration of the event loop.
+        // While the server is stopped both connections become ready, so that one iteration of its event loop
+        // finds both.
         server.signal("STOP");
         let ports = (waiting.stream.local_addr().unwrap().port(), server.port);
         drop(waiting);
@@ -244,8 +246,8 @@ fn a_client_that_ended_before_a_push_is_not_served() {
     }
 }
 
-/// Whether the other end of the connection between these ports has acknowledged the end:
-/// FIN_WAIT2, or no entry.
+/// Whether the server's kernel has acknowledged that the client has closed the connection between these
+/// ports: the client's end is in state FIN_WAIT2 (5), or no longer listed.
 fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let (local, remote) = (format!(":{local:04X}"), format!(":{remote:04X}"));
@@ -257,7 +259,8 @@ fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
     table.lines().filter_map(state).all(|state| state == "05")
 }
 
-/// A client library checks its idle connections for an end before it uses one.
+/// A client library checks an idle connection for its end before it uses the connection again, so the end
+/// must be there when the killer has its reply.
 #[test]
 fn a_killed_client_is_closed_before_its_killer_is_told() {
     let server = Server::start(&[]);
@@ -353,17 +356,17 @@ fn an_idle_connection_holds_no_buffers() {
         };
         (0..200).map(one).collect()
     };
-    // The first ones fill the caches that are shared by all.
+    // The first clients fill the caches that all clients share.
     drop(round(&mut control));
     until("the first have gone", || (control.info_number("connected_clients") == 1).then_some(()));
     let before = control.info_number("used_memory");
     let clients = round(&mut control);
-    // Buffers for partial input stay for two seconds, in case that more arrives.
+    // A buffer for partial input is kept for two seconds, in case more input arrives.
     until("their room for input is given back", || {
         let after = control.info_number("used_memory");
         let each = (after - before) / clients.len() as i64;
-        // About 660 bytes for each session and connection, and memory kept for the next ones:
-        // 256 KiB in total.
+        // A session and its connection take about 660 bytes; up to 256 KiB in total are kept for the next
+        // ones.
         (each < 1024 + (256 << 10) / clients.len() as i64).then_some(())
     });
 }

@@ -80,8 +80,8 @@ fn messages_of_many_channels_keep_their_order_on_io_threads() {
         }
     }
     let mut publisher = server.client();
-    // Runs of one channel, and alternating channels; short texts and shared ones; more than the buffers
-    // of the kernel hold.
+    // The messages go to one channel in runs, and to alternating channels; their texts are short, or long
+    // enough to be shared between the outputs; in total they exceed the buffers of the kernel.
     let sent: Vec<(usize, Vec<u8>)> = (0..900)
         .map(|n| ([n / 40 % 3, n % 3][n / 300 % 2], vec![b'a' + (n % 26) as u8; [10, 700, 9000][n % 7 % 3]]))
         .collect();

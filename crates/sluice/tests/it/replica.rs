@@ -6,7 +6,8 @@ use crate::common::{self, Client, Dir, Server, request, until};
 use sluice_persist::rdb::{CompressionMethod, Packer};
 use std::time::{Duration, Instant};
 
-/// A server that follows a played primary, and the connection on which it has requested the data.
+/// A server that follows a primary played by the test, this primary, and the server's connection to it before
+/// the handshake.
 fn following(arguments: &[&str]) -> (Server, PlayedPrimary, Link) {
     let primary = PlayedPrimary::new();
     let server = Server::start(arguments);
@@ -86,7 +87,7 @@ fn offsets_are_told_when_asked_and_a_transaction_counts_when_it_ends() {
     let exec = common::request(&[b"EXEC"]);
     link.send(&exec);
     let all = 15 + 27 + 37 + exec.len() as u64;
-    // The first acknowledgement has offset 0; the one after the transaction has its end.
+    // Before the end of the transaction acknowledgements have offset 0, and after it the offset of that end.
     link.acknowledged(all);
     let getack = common::request(&[b"REPLCONF", b"GETACK", b"*"]);
     link.send(&getack);
@@ -126,7 +127,7 @@ fn the_old_data_are_served_until_the_new_are_loaded() {
     let new = snapshot(&[("new", "2")]);
     link.send(format!("${}\r\n", new.len()));
     link.send(&new[..20]);
-    // INFO has the other fields of a transfer only during a transfer.
+    // INFO has the fields about bytes only during a transfer.
     until("the transfer", || (client.info("master_sync_in_progress") == "1").then_some(()));
     until("its bytes", || (client.info("master_sync_read_bytes") == "20").then_some(()));
     client.check("GET old", "$1\r\n1\r\n");
@@ -144,7 +145,7 @@ fn d2_no_cron_of_a_second_stands_between_the_last_byte_and_the_load() {
     let (server, primary, mut link) = synchronised(&[]);
     let mut client = server.client();
     let new = snapshot(&[("new", "2")]);
-    // The minimum of several measurements: the machine may have other work.
+    // The test takes the minimum of several measurements, because the machine may have other work.
     let mut least = Duration::MAX;
     for _ in 0..5 {
         link = again(&primary, link, REPLID);
@@ -155,7 +156,8 @@ fn d2_no_cron_of_a_second_stands_between_the_last_byte_and_the_load() {
         link.send(&new[20..]);
         up(&mut client);
         least = least.min(begun.elapsed());
-        // A link that is lost at once is not restored at once.
+        // After several links in a row that were lost at once, the replica waits before the next: each link
+        // here lasts until an acknowledgement.
         link.acknowledged(700);
     }
     assert!(least < Duration::from_millis(400), "D-2: {least:?}");
@@ -257,7 +259,7 @@ fn d6_totals_are_unknown_then_the_size_or_zero() {
     link.send(vec![b'x'; 1000]);
     until("the bytes", || (client.info_number("total_net_repl_input_bytes") == 1000).then_some(()));
     client.check("REPLICAOF NO ONE", "+OK\r\n");
-    // Merged with the main thread's figures, and not counted twice.
+    // The figures of the receiving thread were merged with the main thread's, and are not counted twice.
     assert_eq!(client.info_number("total_net_repl_input_bytes"), 1000);
 }
 
@@ -403,7 +405,8 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
         let log = server.log.all();
         let is_reused = log.contains("Reused RDB file from primary sync as AOF base file");
         let is_rewritten = log.contains("Background append only file rewriting started");
-        // If the disk has not taken the old file when the load ends, a rewrite makes the base.
+        // If the disk has not taken all of the old append-only file when the load ends, a rewrite makes the
+        // base.
         assert!(is_reused != is_rewritten && (reuses || is_rewritten), "{log}");
         let server = start(&[]);
         let mut client = server.client();
@@ -411,8 +414,8 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     }
 }
 
-/// The disk takes seconds for the old file; clients do not wait for it, and the file begins
-/// again when it can.
+/// The disk takes seconds for the end of the old append-only file. Clients do not wait for the disk, and a
+/// new append-only file begins after that.
 #[test]
 fn nobody_waits_for_the_append_only_file_that_a_synchronisation_ends() {
     let dir = Dir::new();
@@ -545,7 +548,7 @@ fn a_snapshot_of_a_replica_says_which_database_its_primary_has_selected() {
     last.check("EXISTS behind", ":0\r\n").check("SELECT 2", "+OK\r\n").check("GET behind", "$1\r\n1\r\n");
 }
 
-/// Begins another full sync of a synchronised server; returns its connection.
+/// Begins another full sync of a synchronised server; returns the new connection.
 fn again(primary: &PlayedPrimary, link: Link, replid: &str) -> Link {
     drop(link);
     let mut link = primary.accept();
@@ -605,7 +608,8 @@ fn swapdb_serves_and_keeps_the_old_data() {
     let mut link = primary.accept();
     assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
     client.check("GET old", "$1\r\n1\r\n");
-    // A snapshot of another history.
+    // A snapshot of another history: clients are refused during its load, and its failure brings the old data
+    // back.
     let other = "f".repeat(40);
     link.send(format!("+FULLRESYNC {other} 5\r\n$1000\r\nVALKEY080"));
     until("the load", || (client.info("loading") == "1").then_some(()));
@@ -656,8 +660,8 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     let start = || {
         Server::start_in(Dir::new(), |command| {
             command.args(["--dir", &dir.join(""), "--appendonly", "yes"]);
-            // The received file becomes the base only if the old append-only file is closed by
-            // the end of the load.
+            // The received file becomes the base only if the old append-only file is closed by the end of the
+            // load, which the delay puts off.
             command.args(["--key-load-delay", "1000000"]);
             command.args(["--replicaof", &format!("127.0.0.1 {}", primary.port)]);
         })
@@ -672,7 +676,7 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     assert!(server.log.wait("Reused RDB file from primary sync as AOF base file").is_some());
     link.send(common::request(&[b"SELECT", b"7"]));
     link.send(common::request(&[b"SET", b"a", b"1"]));
-    // A SELECT without a following write.
+    // A restart must know this SELECT, although no write follows.
     link.send(common::request(&[b"SELECT", b"3"]));
     link.acknowledged(173);
     client.send("SHUTDOWN NOSAVE\r\n");
@@ -688,8 +692,8 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
 }
 
-/// The thread of the append-only file starts on the first snapshot when a second one has been received:
-/// the base must nevertheless be the first, because the commands that follow it lead to the second.
+/// The thread of the append-only file starts on the first snapshot only after a second one was received. The
+/// base must nevertheless be the first, because the appended commands continue the first.
 #[test]
 fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     if !common::has_switches() {
@@ -703,7 +707,8 @@ fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
         })
     };
     let primary = PlayedPrimary::new();
-    // The old file is closed by the end of the load: only then does the received file become the base.
+    // The delay lets the old file be closed by the end of the load: only then does the received file become
+    // the base.
     let mut server = start(&["--appendonly", "yes", "--key-load-delay", "5000000"], "2000000");
     let mut client = server.client();
     client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
@@ -719,7 +724,7 @@ fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     assert!(link.shake_hands().starts_with(&format!("PSYNC {REPLID} ")));
     link.send(format!("+FULLRESYNC {REPLID} 1000\r\n"));
     link.send_snapshot(&snapshot(&[("a", "100")]));
-    // The file is being moved into the folder then, and another thread puts it in force.
+    // After this line of the log the new base is in force.
     assert!(server.log.wait("Successfully renamed the temporary AOF base file").is_some());
     server.child.kill().unwrap();
     server.wait();
@@ -747,13 +752,13 @@ fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
     to_replica.expect("+OK\r\n");
     let begun = Instant::now();
     until("the stream", || (to_replica.info_number("slave_repl_offset") >= end).then_some(()));
-    // 64 windows of 1 MiB, one for each second, and one for each acknowledgement, of which
-    // there are as many.
+    // At the pace of the cron the 64 MiB would take 32 seconds: a window of 1 MiB each second, and another
+    // one for the acknowledgement of each second.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }
 
-/// The output of a 9.2 primary with `repl-compression zstd` to a replica that supports Zstd: a compressed
-/// snapshot and a compressed stream, the latter from its first byte on, at each start.
+/// The test plays a 9.2 primary with `repl-compression`: the snapshot is compressed, and so is the stream,
+/// from its first byte on at each of its starts.
 #[test]
 fn a_primary_may_compress_the_snapshot_and_the_stream() {
     for (load, number) in [("disabled", 1), ("swapdb", 2), ("disabled", 2)] {
@@ -793,8 +798,8 @@ fn a_primary_may_compress_the_snapshot_and_the_stream() {
         let end = commands.len() as u64;
         link.acknowledged(end);
         client.check("STRLEN k", ":100000\r\n");
-        // The link is cut, and continues with a partial synchronization: the stream begins with
-        // its envelope again.
+        // The link is cut, and continues with a partial synchronization: the compressed stream begins with
+        // its header again.
         drop(link);
         let mut link = primary.accept();
         assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} {}", end + 1));
@@ -826,8 +831,8 @@ fn packed_stream(number: u8, commands: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// In a synchronization without a fork, a 9.2 primary puts commands into the snapshot for 9.2 replicas.
-/// If one does so nevertheless, the snapshot is refused, and the old data stay.
+/// In a synchronization without a fork, a 9.2 primary puts commands into the snapshot for 9.2 replicas. If a
+/// primary does so for this server nevertheless, the snapshot is refused, and the old data stay.
 #[test]
 fn a_snapshot_with_commands_in_it_is_refused() {
     for load in ["disabled", "swapdb"] {

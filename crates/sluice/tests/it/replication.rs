@@ -165,7 +165,8 @@ fn a_reference_replica_takes_the_snapshot_on_a_second_channel() {
     let (dir, port) = (Dir::new(), free_port());
     let server = primary(&dir, port, &["--dual-channel-replication-enabled", "yes"]);
     let mut client = server.client();
-    // Two seconds; many short sleeps take far longer on a busy machine.
+    // The delays of the save take two seconds in total; more and shorter ones would take far longer on a busy
+    // machine.
     client.check("DEBUG POPULATE 4000 key 100", "+OK\r\n");
     client.check("CONFIG SET rdb-key-save-delay 500", "+OK\r\n");
     let mut replica = reference.client();
@@ -198,7 +199,7 @@ fn a_reference_replica_that_wants_the_length_takes_a_snapshot_from_disk() {
         "{}",
         reference.log()
     );
-    // The data on the replica's own disk.
+    // The WAITAOF below needs an append-only file on the replica's disk.
     until("its log", || (replica.info_number("aof_rewrite_in_progress") == 0).then_some(()));
     client.check("SET a 1", "+OK\r\n").check("WAIT 1 60000", ":1\r\n");
     client.check("WAITAOF 1 1 60000", "*2\r\n:1\r\n:1\r\n");
@@ -236,7 +237,8 @@ fn an_end_waits_for_a_reference_replica() {
 fn what_waits_behind_a_slow_snapshot_lies_on_disk() {
     let Some(reference) = Reference::start(&[]) else { return };
     let (dir, port) = (Dir::new(), free_port());
-    // Data that the disk has not taken yet count: the limit leaves the disk some time.
+    // Data that the disk has not taken yet count towards the limit, which therefore leaves the disk some
+    // time.
     let limits = ["--client-output-buffer-limit", "replica 20mb 0 0", "--repl-backlog-size", "1mb"];
     let server = primary(&dir, port, &limits);
     let mut client = server.client();

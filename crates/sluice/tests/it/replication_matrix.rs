@@ -1,8 +1,8 @@
 //! A replica whose link to its primary is cut in every way, under writes of all types, and that must have
 //! the primary's data in the end.
 //!
-//! Events of the link × ways of sending × ways of loading × one or two connections. The test command runs
-//! a part of the combinations; `SLUICE_TEST_MATRIX=all` runs all (`cargo xtask deep matrix`).
+//! A case is an event of the link × a way of sending × a way of loading × one or two connections. The test
+//! command runs a part of the combinations; `SLUICE_TEST_MATRIX=all` runs all (`cargo xtask deep matrix`).
 
 use crate::common::reference::Reference;
 use crate::common::relay::Relay;
@@ -38,7 +38,8 @@ struct Case {
     dual: bool,
 }
 
-/// All combinations; or each event with each load, alternating the other two.
+/// All combinations, or each event with each load, while the way of sending and the number of connections
+/// alternate.
 fn cases() -> Vec<Case> {
     let all = EVENTS.into_iter().enumerate().flat_map(|(e, event)| {
         LOADS.into_iter().enumerate().flat_map(move |(l, load)| {
@@ -201,9 +202,10 @@ fn run(case: Case, seed: u64, port: u16, client: impl Fn() -> Client) {
     replica.check("EXISTS old", ":0\r\n");
 }
 
-/// Every case of this event with a primary of ours.
+/// The cases of one event with a primary of ours.
 fn primary_of_ours(event: Event) {
-    // For one event and one load mode, every second pair.
+    // Only a run of all combinations takes every pair of event and load mode; others take every second load
+    // mode, in turn for each event.
     let is_run = |at: usize| wants_all() || (at / LOADS.len() + at).is_multiple_of(2);
     let cases = cases().into_iter().enumerate().filter(|(at, case)| case.event == event && is_run(*at));
     for (at, case) in cases {

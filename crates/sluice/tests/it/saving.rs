@@ -9,7 +9,7 @@ fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
     server_with_fault(dir, arguments, None)
 }
 
-/// A server whose files fail according to a plan: `crates/storage/src/faulty.rs`.
+/// A server whose files fail according to a plan, which `crates/storage/src/faulty.rs` describes.
 fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join("")]).args(arguments);
@@ -339,7 +339,8 @@ fn the_second_signal_removes_the_file_of_the_save_at_the_end() {
     server.signal("INT");
     let temporary = format!("temp-{}.rdb", server.child.id());
     until("the file", || names(&dir).contains(&temporary).then_some(()));
-    // The handler learns the name when the file exists: no command shows when. The save takes 100 seconds.
+    // The signal handler learns the name soon after the file exists, at a moment that no command shows. The
+    // save takes 100 seconds.
     std::thread::sleep(std::time::Duration::from_millis(200));
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(1));
@@ -352,7 +353,7 @@ fn a_temporary_file_of_another_container_is_left_alone() {
     let server = server_in(&dir, &["--save", ""]);
     let temporary = format!("temp-{}.rdb", server.child.id());
     dir.file(&temporary, "its own");
-    // The file is being written as long as it is locked.
+    // A temporary file counts as being written as long as it is locked.
     let written = std::fs::File::open(dir.join(&temporary)).unwrap();
     written.try_lock().unwrap();
     server.client().check("SET a 1", "+OK\r\n").check("SAVE", "+OK\r\n");
@@ -398,7 +399,8 @@ fn a_file_that_is_no_good_ends_the_start() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains(wanted), "{said}");
         assert!(said.ends_with("Fatal error loading the DB, check server logs. Exiting.\n"), "{said}");
-        // Scripts read the last two lines: no line may separate the reason from the end.
+        // Scripts read the last two lines of the log: no line may come between the reason and the final
+        // message.
         assert!(!said.contains("Removing the pid file") && !Path::new(&pid_file).exists(), "{said}");
         let is_damaged = said.contains("Terminating server after rdb file reading failure.");
         assert_eq!(is_damaged, wanted == "RDB CRC error" || wanted.contains("LZ4"), "{said}");
@@ -409,7 +411,7 @@ fn a_file_that_is_no_good_ends_the_start() {
             "the file stays for whoever mends it"
         );
     }
-    // A folder at the path of the file.
+    // A folder at the path of the RDB file ends the start, too.
     let dir = Dir::new();
     std::fs::create_dir(dir.join("dump.rdb")).unwrap();
     let port = free_port().to_string();
@@ -434,7 +436,7 @@ fn files_of_version_81_are_read_and_80_is_written() {
         digests.push(digest(&mut client));
         assert!(std::fs::read(dir.join("dump.rdb")).unwrap().starts_with(b"VALKEY080"));
         drop(server);
-        // The data of the compressed file, in the format that every version 9 reads.
+        // The saved file has the data of the compressed one, in the format that every version 9 reads.
         digests.push(digest(&mut server_in(&dir, &[]).client()));
     }
     digests.dedup();
@@ -458,18 +460,18 @@ fn a_disk_that_reads_little_at_a_time_or_fails_loses_nothing() {
     let server = server_in(&dir, &["--rdbcompression", "no"]);
     let mut client = server.client();
     client.check("SET a 1", "+OK\r\n").check("RPUSH l x yy zzz", ":3\r\n").check("SELECT 9", "+OK\r\n");
-    // More than one read returns.
+    // This value is longer than one read returns.
     client.check("SETRANGE long 3000000 end", ":3000003\r\n");
     let before = digest(&mut client);
     client.check("SAVE", "+OK\r\n");
     drop(server);
     let saved = std::fs::read(dir.join("dump.rdb")).unwrap();
-    // Single bytes from the first read on, then from the third.
+    // Reads return single bytes: the first million of them, or seven from the third on.
     for plan in ["short-read:1:1000000:0", "short-read:3:7:0"] {
         let server = server_with_fault(&dir, &[], Some(plan));
         assert_eq!(digest(&mut server.client()), before, "{plan}");
     }
-    // An error at the beginning, and in the middle.
+    // The first read fails, or the third.
     for plan in ["read-error:1:1:0", "read-error:3:1:0"] {
         let port = free_port().to_string();
         let mut command = Command::new(BINARY);
@@ -505,11 +507,11 @@ fn a_second_server_that_would_write_the_same_file_is_refused() {
         first.child.id()
     );
     assert!(said.contains(&wanted), "{said}");
-    // A server with another file, or without one.
+    // A server with another file, or with none, may start.
     let second = server_in(&dir, &["--save", "100 1", "--dbfilename", "other.rdb"]);
     let third = server_in(&dir, &["--save", ""]);
     let mut client = third.client();
-    // The file of a changed configuration is claimed, or the whole change is refused.
+    // CONFIG SET claims the file of the new configuration, or refuses the whole change.
     let reply = client.send("CONFIG SET maxmemory 1gb save '1 1'\r\n").line();
     assert!(
         reply.starts_with("-ERR CONFIG SET failed (possibly related to argument 'save') - the RDB file "),
@@ -520,7 +522,7 @@ fn a_second_server_that_would_write_the_same_file_is_refused() {
     assert_eq!(names(&dir), ["dump.rdb.lock", "other.rdb.lock", "third.rdb.lock"]);
     client.check("CONFIG SET save ''", "+OK\r\n");
     assert_eq!(names(&dir), ["dump.rdb.lock", "other.rdb.lock"]);
-    // The claim is given up with the directory.
+    // A change of `dir` releases the claim in the old directory.
     let elsewhere = Dir::new();
     let mut client = second.client();
     client.check(&format!("CONFIG SET dir {}", elsewhere.join("")), "+OK\r\n");
@@ -536,7 +538,7 @@ fn a_second_server_that_would_write_the_same_file_is_refused() {
     let reply = client.send("CONFIG SET dbfilename dump.rdb\r\n").line();
     assert!(reply.contains(&format!("process {} holds", first.child.id())), "{reply}");
     drop(other);
-    // A claim ends with its process, in whatever way.
+    // A claim ends with its process, however the process ends.
     first.signal("KILL");
     first.wait();
     let mut next = server_in(&dir, &["--save", "100 1"]);
@@ -556,7 +558,7 @@ fn what_another_process_saves_is_left_alone() {
     for name in [&left_over, &of_rewrite, &alive, "temp-x.rdb"] {
         std::fs::write(dir.join(name), "REDIS0011 a part").unwrap();
     }
-    // The name belongs to an unrelated file.
+    // This file has the name of a temporary file, but its content is no RDB file.
     let foreign = format!("temp-1.{}.rdb", ended.id());
     std::fs::write(dir.join(&foreign), "notes").unwrap();
     let server = server_in(&dir, &[]);
@@ -579,7 +581,7 @@ fn the_file_goes_where_the_configuration_says() {
     client.check("SAVE", "+OK\r\n");
     assert!(Path::new(&dir.join("sub/other.rdb")).exists());
     assert_eq!(names(&dir), ["sub"]);
-    // The path of a folder cannot be claimed.
+    // A save cannot replace a folder.
     client.check(&format!("CONFIG SET dir {} dbfilename sub", dir.join("")), "+OK\r\n");
     client.check("SAVE", "-ERR\r\n");
     assert!(server.log.wait("on the final destination sub (in server root dir ").is_some());
@@ -643,7 +645,7 @@ fn the_reference_loads_what_we_save_and_we_load_what_it_saves() {
     let ours = server_in(&dir, &[]);
     let mut client = ours.client();
     assert_eq!(digest(&mut client), saved);
-    // Records that only the reference understands are kept for it.
+    // The function library that the reference saved is in the next file, too.
     client.check("SAVE", "+OK\r\n");
     drop(ours);
     let reference = Reference::start(&dir).unwrap();
@@ -665,7 +667,8 @@ fn what_a_save_alone_holds_is_no_reason_to_refuse_a_write() {
         assert_eq!(set(&mut client, number, "a"), "+OK");
     }
     let used = client.info_number("used_memory");
-    // Room for arguments that are passed between threads, and for values that another thread is freeing.
+    // The limit has room for arguments that are passed between threads, and for values that another thread is
+    // freeing.
     client.check(&format!("CONFIG SET maxmemory {}", used + (10 << 20)), "+OK\r\n");
     client.check("BGSAVE", "+Background saving started\r\n");
     // Each value is replaced by one of the same size: without a save all writes would be accepted.

@@ -13,7 +13,8 @@ const EACH_MS: u64 = 20;
 #[test]
 fn beside_many_clients_with_long_scripts_everybody_is_served() {
     let server = Server::start(&[]);
-    // A duration and not a number of steps: the bounds below are durations, also on a busy machine.
+    // The script runs for a duration, not for a number of steps, because the bounds below are durations, also
+    // on a busy machine.
     let script = format!(
         "local ends = os.clock() + {EACH_MS} / 1000 while os.clock() < ends do end return redis.call('INCR', KEYS[1])"
     );
@@ -28,7 +29,7 @@ fn beside_many_clients_with_long_scripts_everybody_is_served() {
         number.unwrap_or(0)
     };
     let (mut worst, mut looks, mut last) = (Duration::ZERO, 0, 0);
-    // Requests during the scripts are answered between two of them, and not only after all.
+    // Requests during the scripts are answered between two scripts, and not only after the last one.
     while last < CLIENTS {
         let began = Instant::now();
         other.check("PING", "+PONG\r\n");
@@ -93,7 +94,7 @@ fn results_of_any_form_are_answered() {
     // The reply for a table that contains itself ends where the reference ends it.
     let cyclic = ["*1\r\n".repeat(7995).as_str(), "-ERR reached lua stack limit\r\n"].concat();
     client.send(request(&[b"EVAL", b"local t = {} t[1] = t return t", b"0"])).expect(cyclic);
-    // A reply of a million elements, made and sent while others are served.
+    // A reply of a million elements is made and sent while others are served.
     let mut other = server.client();
     let many = b"local t = {} for i = 1, 1000000 do t[i] = i % 10 end return t";
     client.send(request(&[b"EVAL", many, b"0"]));
@@ -126,8 +127,8 @@ fn a_script_cannot_call_itself() {
         .expect("-ERR This Valkey command is not allowed from script\r\n");
 }
 
-/// On the main thread, and with an I/O thread that owns the connection: each of the requests is for the
-/// debugger, also those that arrived together with EVAL.
+/// The connection belongs to the main thread or to an I/O thread. Each request is for the debugger, also one
+/// that arrived together with EVAL.
 #[test]
 fn a_script_is_debugged_over_a_socket() {
     for threads in [&[][..], &["--io-threads", "3", "--io-threads-always-active", "yes"]] {

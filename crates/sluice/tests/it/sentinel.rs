@@ -158,8 +158,8 @@ impl Watched {
         self.nodes.iter().find(|node| node.port == port).unwrap()
     }
 
-    /// Waits until the node follows that primary. Sentinel closes the clients of a server whose
-    /// role it changes.
+    /// Waits until the node follows that primary. Each look has a connection of its own, because Sentinel
+    /// closes the clients of a server whose role it changes.
     fn until_follows(&self, port: u16, primary: u16) {
         until("a replica of the new primary", || {
             std::thread::sleep(Duration::from_millis(50));
@@ -167,8 +167,8 @@ impl Watched {
         });
     }
 
-    /// Waits until all nodes follow the primary that Sentinel reports; returns its port. A machine that
-    /// stalls makes Sentinel fail over once more.
+    /// Waits until all nodes follow the primary that Sentinel reports; returns its port. On a machine that
+    /// stalls, Sentinel may fail over once more in the meantime.
     fn settled(&self) -> u16 {
         until("one primary with two replicas", || {
             std::thread::sleep(Duration::from_millis(50));

@@ -56,7 +56,7 @@ fn replies_are_whole_and_what_is_behind_them_comes_behind_them() {
 fn a_client_that_does_not_read_holds_up_others_for_a_second_at_most() {
     let server = server(&[]);
     let (mut lazy, mut control) = (server.client(), server.client());
-    // More than the buffers of both sockets hold.
+    // The first reply is more than the buffers of both sockets hold.
     for _ in 0..3 {
         lazy.send("LRANGE l 0 -1\r\n");
     }

@@ -43,7 +43,7 @@ fn every_thread_has_a_name_and_a_signal_stack() {
     let mut seen = Vec::new();
     for (id, name) in all.iter().filter(|(_, name)| !is_foreign(name)) {
         let before = server.log.so_far().matches("STACK TRACE DONE").count();
-        // To this thread, and not to the process.
+        // The signal goes to this thread, and not to the process.
         assert!(alarm(main, *id), "{name} is gone");
         let report = until("the thread's answer", || {
             let text = server.log.so_far();
@@ -52,8 +52,8 @@ fn every_thread_has_a_name_and_a_signal_stack() {
         let report = report.rsplit("Received SIGALRM: ").next().unwrap().to_owned();
         assert!(report.contains(&format!("Thread: {name}\n")), "{name}: {report}");
         assert!(report.contains("Signal stack: 2097152 bytes\n"), "{name}: {report}");
-        // The main thread has the name of the program, and no other thread does: that would be
-        // an unnamed thread.
+        // The main thread has the name of the program, and no other thread does: it would be a thread that
+        // was given no name.
         assert_eq!(*id == main, name == "sluice-server", "{name}");
         seen.push(name.as_str());
     }

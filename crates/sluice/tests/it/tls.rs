@@ -34,7 +34,7 @@ fn clients_are_served_in_both_versions() {
     for versions in [ONLY_12, ONLY_13] {
         let mut client = TlsClient::connect(port, &Offer { versions: Some(versions), ..Offer::default() });
         client.check("SET k value", "+OK\r\n").check("GET k", "$5\r\nvalue\r\n");
-        // Both directions in pieces: a pipeline, a large argument, a large reply.
+        // Both directions take many records: a large argument, a large reply, a pipeline.
         let value = "v".repeat(3_000_000);
         client.send(common::request(&[b"SET", b"large", value.as_bytes()])).expect("+OK\r\n");
         client.send("GET large\r\nPING\r\n");
@@ -99,7 +99,7 @@ fn whoever_must_have_a_certificate_is_let_in_with_one_alone() {
     assert!(server.log.wait("Error accepting a client connection: ").is_some());
     let with = Offer { certificate: Some(&ALICE), ..Offer::default() };
     TlsClient::connect(port, &with).check("ACL WHOAMI", "$7\r\ndefault\r\n");
-    // Invalid certificates: expired, of an unknown authority.
+    // An expired certificate is refused.
     let expired = Certificate::expired("alice");
     let mut late = TlsClient::open(port, &Offer { certificate: Some(&expired), ..Offer::default() });
     late.connection.writer().write_all(b"PING\r\n").unwrap();
@@ -133,7 +133,7 @@ fn whoever_speaks_something_else_is_closed_without_a_word() {
     client.send("PING\r\n");
     client.expect_end();
     assert!(server.log.wait("the client does not speak TLS").is_some());
-    // A handshake that continues with garbage ends with an alert.
+    // A handshake that continues with garbage is answered with an alert at most.
     let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     client.write_all(b"\x16\x03\x01\x00\x05garbage and more of it").unwrap();
     let mut rest = Vec::new();
@@ -152,7 +152,7 @@ fn both_sides_say_the_end() {
     client.check("CLIENT SETNAME victim", "+OK\r\n");
     plain.check("CLIENT KILL TYPE normal SKIPME yes", ":1\r\n");
     client.expect_end();
-    // The client closes, after a request.
+    // The client sends a request, and closes the session at once.
     let mut client = TlsClient::connect(port, &Offer::default());
     client.connection.writer().write_all(b"ECHO last\r\n").unwrap();
     client.connection.send_close_notify();
@@ -193,7 +193,7 @@ fn ports_and_certificates_change_while_the_server_runs() {
     let expired = Certificate::expired("server").files(&server.dir, "expired");
     let mut plain = server.client();
     let serial = plain.info("tls_server_cert_serial");
-    // A certificate without its key, an expired one, and a missing one.
+    // A certificate without its key, an expired one, and a missing one are refused.
     for cert in [&other[0], &expired[0], &server.dir.join("none")] {
         plain.check(&format!("CONFIG SET tls-cert-file {cert}"), failed("tls-cert-file"));
     }
@@ -299,7 +299,7 @@ fn keys_migrate_over_tls_where_tls_cluster_says_so() {
     client.check(&format!("MIGRATE 127.0.0.1 {port} k 0 20000"), "+OK\r\n");
     client.check("EXISTS k", ":0\r\n");
     target.client().check("GET k", "$1\r\nv\r\n");
-    // On a cached connection, and within a transaction.
+    // MIGRATE also works on a cached connection, within a transaction.
     client.check("SET k w", "+OK\r\n").check("MULTI", "+OK\r\n");
     client.check(&format!("MIGRATE 127.0.0.1 {port} k 0 20000 REPLACE"), "+QUEUED\r\n");
     client.check("EXEC", "*1\r\n+OK\r\n");
@@ -417,7 +417,7 @@ fn a_key_update_leaves_the_order_of_a_reply_that_waits() {
 #[test]
 fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
     let (server, port) = start(&[]);
-    // Directly after the handshake: a request and the end.
+    // A request and close_notify follow the handshake at once.
     let offer = Offer { certificate: Some(&ALICE), versions: Some(ONLY_13) };
     let (mut client, mut flight) = last_flight(port, ONLY_13, b"SET a 1\r\n");
     client.connection.send_close_notify();
@@ -426,7 +426,7 @@ fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
     client.expect("+OK\r\n").expect_end();
     let mut plain = server.client();
     plain.check("GET a", "$1\r\n1\r\n");
-    // A record that cannot be decrypted, after one that can.
+    // A record that cannot be decrypted follows one that can.
     let mut client = TlsClient::connect(port, &offer);
     client.connection.writer().write_all(b"SET b 2\r\n").unwrap();
     let mut flight = client.flight();
@@ -437,7 +437,8 @@ fn what_came_ahead_of_an_end_or_of_garbage_is_executed() {
         plain.send("EXISTS b\r\n");
         (plain.line() == ":1").then_some(())
     });
-    // A large reply is sent completely, although its request is followed by the end.
+    // A large reply is sent completely, although its request is followed by close_notify and the end of the
+    // connection.
     plain.check("SETRANGE large 20000000 x", ":20000001\r\n");
     let mut client = TlsClient::connect(port, &offer);
     client.connection.writer().write_all(b"GET large\r\n").unwrap();
@@ -491,8 +492,8 @@ fn of_two_certificates_a_client_is_shown_the_one_that_it_can_check() {
     assert_eq!(suites("ECDHE-ECDSA-AES128-GCM-SHA256").as_deref(), Some("server"));
     assert_eq!(suites("ECDHE-RSA-AES128-GCM-SHA256").as_deref(), Some("rsa"));
     assert!(plain.info_number("tls_server_alt_cert_expires_in_seconds") > 1_000_000);
-    // A certificate without its key changes nothing; both together do, and the second
-    // certificate can be removed.
+    // A certificate without its key changes nothing, and both together take effect; the second certificate
+    // can be removed.
     let other = Certificate::named("other").files(&server.dir, "other");
     plain.send(format!("CONFIG SET tls-alt-cert-file {}\r\n", other[0]));
     assert!(plain.line().starts_with("-ERR CONFIG SET failed"));
@@ -539,7 +540,7 @@ fn certificates_are_in_force_together_or_not_at_all() {
     let mut plain = server.client();
     let serial = plain.info("tls_server_cert_serial");
     let other = Certificate::named("other").files(&server.dir, "other");
-    // The old key is no longer on disk when the change is rolled back.
+    // The old key is no longer on disk when the change is rolled back: the rollback must not read it.
     server.dir.file("server.key", "no key");
     let busy = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
     let taken = busy.local_addr().unwrap().port();

@@ -83,7 +83,7 @@ fn a_snapshot_is_taken_over_the_wire_while_others_write() {
         let snapshot = take_snapshot(&mut tool);
         client.check("SET later 1", "+OK\r\n").check("DEL later", ":1\r\n");
         assert_eq!(digest_of(&snapshot), before, "{capability}");
-        // A client that wants only a snapshot is no replica.
+        // A client that wants only a snapshot does not stay as a replica.
         drop(tool);
         common::until("the tool's connection to end", || {
             (client.info("connected_slaves") == "0").then_some(())
@@ -115,8 +115,8 @@ fn a_replica_that_reads_late_gets_the_moment_at_which_it_asked_and_holds_nobody_
         common::until("the snapshot to be made", || {
             (client.info("rdb_bgsave_in_progress") == "0").then_some(())
         });
-        // The rest of the snapshot waits: 4 MiB in memory, the part that was read ahead, and
-        // the rest on disk.
+        // What the replica has not read of the snapshot waits: 4 MiB and a part that was read ahead in
+        // memory, the rest on disk.
         let held = client.info_number("current_save_held_bytes");
         assert!(held < 8 << 20, "{held}");
         let names = std::fs::read_dir(server.dir.path()).unwrap();

@@ -110,9 +110,9 @@ impl Cached {
         Cached { own, target, copies: BTreeMap::new() }
     }
 
-    /// Reads keys in a pipeline. An invalidation on the own connection takes effect at its
-    /// position among the replies; those on the other connection are applied in the end, and
-    /// delete all copies that they name.
+    /// Reads keys in a pipeline. An invalidation on the client's own connection takes effect at its position
+    /// among the replies. Invalidations on the other connection are applied by `settle`, and delete all
+    /// copies that they name.
     fn read(&mut self, keys: &[String]) {
         let requests: Vec<u8> = keys.iter().flat_map(|key| request(&[b"GET", key.as_bytes()])).collect();
         self.own.client.send(requests);

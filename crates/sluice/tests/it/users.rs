@@ -112,7 +112,7 @@ fn a_faulty_user_ends_the_start() {
         told.contains(r#">>> 'user "alice" "on" ">(redacted) "zzz"'"#) && !told.contains("hid"),
         "{told}"
     );
-    // One argument is one word: a name with blanks.
+    // One argument is one word: here the name, with a blank in it.
     assert!(failure(&["--user", "alice on"]).contains("Spaces not allowed in ACL usernames"));
     let acl = dir.file("users.acl", "user a on\n");
     let told = failure(&["--aclfile", &acl, "--user", "b", "on"]);
@@ -228,7 +228,7 @@ fn with_a_file_of_users_requirepass_is_what_was_said_last() {
     other.check("PING", NOAUTH).check("AUTH first", WRONGPASS).check("AUTH secret", "+OK\r\n");
     other.check("ACL LOAD", "+OK\r\n");
     server.client().check("PING", "+PONG\r\n");
-    // A password that is saved while it is set stays.
+    // A password that ACL SAVE has written is kept by ACL LOAD.
     other.check("CONFIG SET requirepass \"\"", "+OK\r\n").check("CONFIG SET requirepass secret", "+OK\r\n");
     other.check("ACL SAVE", "+OK\r\n").check("ACL LOAD", "+OK\r\n");
     server.client().check("PING", NOAUTH);
@@ -522,7 +522,7 @@ fn no_password_is_seen_by_whoever_looks() {
     read_to(&mut watched.monitor, b"\"ECHO\" \"end-of-all\"\r\n", &mut seen);
     assert!(seen.windows(10).any(|part| part == b"(redacted)"), "the monitor has seen nothing");
     assert_eq!(has_password(&seen), None, "in MONITOR");
-    // The log and standard error after a crash.
+    // After a crash neither the log nor standard error has a password.
     client.send("DEBUG PANIC\r\n");
     let written = watched.server.log.all() + &watched.server.stderr.all();
     assert!(written.contains("ended by a panic"), "{written}");

@@ -100,7 +100,7 @@ fn a_value_that_is_refused_is_named_by_key_type_and_database() {
 
 #[test]
 fn a_stream_that_contradicts_its_entries_is_put_right() {
-    // One entry, 1-1; then the length, the last id, no group.
+    // `NODE` has the one entry 1-1. The totals after the nodes are the length, the last id, and zero groups.
     const NODE: &[u8] = b"\x01\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x1d\x1d\0\0\0\x0a\0\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01\
         \x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01\xff";
     let cases: [(&[u8], &[u8], u64, &str); 4] = [
@@ -128,7 +128,7 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
     }
 }
 
-/// A file in a frame ends with zeros in place of a checksum: the frame has one.
+/// A file in a frame of LZ4 or Zstd ends with zeros in place of a checksum, because the frame has its own.
 #[test]
 fn a_file_in_a_frame_with_a_checksum_was_checked() {
     let mut out = writer();

@@ -22,8 +22,8 @@ fn new_contents() -> Vec<u8> {
     (0..PIECES * 700).map(|n| (n % 251) as u8).collect()
 }
 
-/// Replaces the old file, with a fault. Returns whether the replacement was completed, and its steps.
-/// `left` inspects the folder.
+/// Replaces the old file, with a fault. Returns whether the replacement was completed, and the number of its
+/// steps. `left` inspects the folder.
 fn replace_with(
     fault: FileFault,
     first: u64,
@@ -86,7 +86,7 @@ fn a_crash_at_any_step_leaves_the_old_file_or_the_new_one_whole() {
     assert!(old > 300 && new > 60 && torn > 300, "{old} {new} {torn}");
 }
 
-/// A replacement without some of its syncs, which the crashes must detect.
+/// A replacement that lacks some of its syncs: the crashes must show that.
 fn replace_carelessly(faulty: &Faulty, folder: &Path, syncs_file: bool) -> io::Result<()> {
     let mut file: Box<dyn StorageFile> = faulty.create(&folder.join(TEMPORARY), 0o600)?;
     for piece in new_contents().chunks(700) {
@@ -162,11 +162,11 @@ fn a_failed_sync_is_not_made_good_by_another() {
     std::fs::remove_dir_all(&folder).expect("removable");
 }
 
-/// Each step of linking to a whole file fails: the file itself is always left, and the second
-/// name may be missing.
+/// Gives a complete file a second name, with a fault at each step: the file itself is always left, and the
+/// second name may be missing.
 #[test]
 fn a_file_that_is_whole_gets_a_second_name_or_keeps_the_one() {
-    // Steps: the link, the rename and the sync of the folder. A fault at step 4 never strikes.
+    // The steps are the link, the rename and the sync of the folder. A fault at step 4 never strikes.
     for first in 1..=4 {
         for fault in [FileFault::Crash, FileFault::TornRename, FileFault::SyncError] {
             let folder = folder();
@@ -223,7 +223,8 @@ fn a_replaced_file_keeps_its_permissions_and_readers_of_the_old_one_are_left_alo
     assert_eq!(std::fs::read(&path).expect("readable"), b"new");
     assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
     assert_eq!(names(&dir), ["a.conf"]);
-    // A snapshot is replaced, too, and with a group that this process may give.
+    // A replaced snapshot keeps its owner, group and permissions, too. The group is one that this process may
+    // set.
     let group = if nix::unistd::geteuid().is_root() { 12345 } else { nix::unistd::getegid().as_raw() };
     for (name, owner) in [("a.conf", None), ("dump.rdb", nix::unistd::geteuid().is_root().then_some(54321))] {
         let path = dir.join(name);
@@ -242,7 +243,7 @@ fn replace_by(storage: &Arc<dyn Storage>, path: &Path) {
     if path.ends_with("a.conf") {
         return replace_file(storage, path, b"new").expect("replaced");
     }
-    // Like a snapshot, whose temporary file is in the working directory.
+    // A snapshot has a temporary file with a name of its own.
     let temporary = path.with_file_name("temp-1.rdb");
     let begun = Replacement::begin(storage.clone(), temporary, path.to_owned(), 0o666, None);
     let mut replacement = begun.map_err(|failed| failed.error).expect("begun");

@@ -73,7 +73,7 @@ fn keys_change_before_they_are_used_up() {
     for round in 0..40u8 {
         let mut out = Vec::new();
         server.send([[round].as_slice()].into_iter(), &mut out).expect("sent");
-        // The record with the key update is before the data.
+        // A longer output begins with a record that updates the key.
         assert_eq!(out.len() > 40, round >= 4 && round % 4 == 0, "round {round}");
         let (received, plain, answer) = receive(&mut client, &out);
         assert!(received.is_ok() && answer.is_empty(), "{received:?}");
@@ -101,7 +101,7 @@ fn a_key_of_tls_1_2_ends_its_session_when_it_is_used_up() {
             }
             assert_eq!(plain, [7; 64]);
         }
-        // Four blocks and the tag's block in each record; Finished counted as one record.
+        // A record counts as five blocks, four of data and one for the tag. The handshake does not count.
         assert_eq!(ended, Some(20), "{limits:?}");
         if limits[0] == 100 {
             let mut out = Vec::new();
@@ -109,7 +109,7 @@ fn a_key_of_tls_1_2_ends_its_session_when_it_is_used_up() {
             assert!(receive(&mut client, &out).0.is_ok_and(|received| received.closed));
         }
     }
-    // Other suites and versions have no such bound.
+    // TLS 1.3 has no such bound; in TLS 1.2 the bound of AES-GCM is 2^34 blocks.
     let (mut server, _) = pair("TLSv1.3");
     assert_eq!(records(&mut server).block_limit(), u64::MAX);
     let (mut server, _) = pair("TLSv1.2");
@@ -187,7 +187,7 @@ fn a_message_in_pieces_is_put_together() {
     assert!(records(&mut client).next_sending());
     let bytes = message(&mut client, DATA, b"PING");
     assert_eq!(receive(&mut server, &bytes).1, b"PING");
-    // Tickets, which a client of this crate does not keep.
+    // A long ticket in pieces, which a client of this crate does not keep.
     let mut ticket = vec![4, 0, 0x80, 0];
     ticket.resize(4 + 0x8000, 7);
     for piece in ticket.chunks(10_000) {
@@ -195,7 +195,7 @@ fn a_message_in_pieces_is_put_together() {
         assert!(receive(&mut client, &bytes).0.is_ok());
     }
     assert!(client.footprint() < 5000);
-    // A message that claims to be larger than any allowed.
+    // A message that claims to be larger than any allowed is refused at once.
     let bytes = message(&mut server, HANDSHAKE, &[4, 1, 0, 1]);
     assert!(receive(&mut client, &bytes).0.is_err());
 }
@@ -237,7 +237,7 @@ fn a_wish_to_negotiate_again_is_refused() {
         let bytes = message(asks, HANDSHAKE, hello);
         let (received, _, answer) = receive(asked, &bytes);
         assert!(received.is_ok());
-        // A warning, which does not end the session of the side that asked.
+        // The answer is a warning, which does not end the session of the side that asked.
         let (received, plain, _) = receive(asks, &answer);
         assert!(received.is_ok() && plain.is_empty());
         assert!(!answer.is_empty());

@@ -171,7 +171,7 @@ fn info_shows_serials_and_dates_as_the_reference_does() {
         let facts = CertFacts { serial: text.to_owned(), expires_at_s: 1_893_456_000 };
         assert_eq!(context.facts().server, Some(facts));
     }
-    // Of a chain INFO shows the first certificate, of CA certificates the one that expires first.
+    // INFO shows the first certificate of a chain, and of the CA certificates the one that expires first.
     let mut chain = serial(b"\x07", 2031);
     chain.cert.bytes.append(&mut serial(b"\x08", 2030).cert.bytes);
     let ca = |bytes, to| Named { name: "ca.crt".to_owned(), bytes: serial(bytes, to).cert.bytes };

@@ -107,7 +107,7 @@ fn a_client_is_refused_by_chain_and_usage() {
 
 #[test]
 fn a_client_is_refused_by_dates() {
-    // In date when the client's context is built, expired when the server checks.
+    // The certificate is valid when the client's context is built, and expired when the server checks it.
     let pair = issue(|params| params.not_after = rcgen::date_time_ymd(2026, 6, 1));
     let later = || 1_790_000_000;
     let server = sluice_tls::Context::build(&sources(), &options(), later(), later).expect("a context");

@@ -50,7 +50,7 @@ fn records_of_65535_bytes_and_of_none_end_an_open_session() {
 
 #[test]
 fn handshake_messages_in_small_pieces_are_bounded() {
-    // A ClientHello that claims 65,000 bytes and comes with one byte in each record.
+    // A ClientHello that claims 65,000 bytes and arrives with one byte in each record.
     let mut server = End::new(open_context().accept().expect("one"));
     let mut message = vec![1, 0, 0xfd, 0xe8];
     message.resize(65_000, 0);
@@ -68,7 +68,7 @@ fn handshake_messages_in_small_pieces_are_bounded() {
     assert!(server.session.footprint() < 1000, "what was kept is given back");
 }
 
-/// The server's error when a client shows `pair` to a server that asks for a certificate.
+/// The server's error when a client shows `chain` to a server that asks for a certificate.
 fn show(chain: &Pair) -> Option<SessionError> {
     let mut server = End::new(context(&sources(), &options()).accept().expect("one"));
     let config = Arc::new(plain::client(&[&rustls::version::TLS13], Some(chain)));

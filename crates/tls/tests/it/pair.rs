@@ -75,8 +75,7 @@ impl End {
     }
 }
 
-/// A handshake between two contexts, to its end or to the first error. The error is returned with the
-/// effect of the alert on the other side.
+/// A handshake between two contexts. Returns both established ends, or the first error of either side.
 pub fn handshake(server: &Context, client: &Context, step: usize) -> Result<(End, End), SessionError> {
     let mut server = End::new(server.accept().expect("a session"));
     let mut client = End::new(client.connect().expect("a session"));

@@ -106,7 +106,7 @@ pub fn client(versions: &[&'static SupportedProtocolVersion], pair: Option<&Pair
         Some(pair) => {
             let (chain, key) = identity(pair);
             let key = ring::sign::any_supported_type(&key).expect("a key");
-            // Not checked here, because some tests show a certificate that must be refused.
+            // The pair is not checked here, because some tests show a certificate that must be refused.
             let identity = SingleCertAndKey::from(CertifiedKey::new(chain, key));
             builder.with_client_cert_resolver(Arc::new(identity))
         }

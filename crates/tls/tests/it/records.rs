@@ -7,7 +7,7 @@ use sluice_tls::{ClientAuth, Context, Options, SessionError};
 use crate::pair::{End, context, handshake, options, sources};
 use crate::plain::{self, BOTH, Plain};
 
-/// A context for each version and cipher, which covers each layout of records.
+/// A context with AES-GCM and one with ChaCha20 for each version, which covers each layout of records.
 fn contexts() -> Vec<Context> {
     let of = |protocols: &str, ciphers: &str, ciphersuites: &str| {
         let options = Options {

@@ -11,7 +11,7 @@ use crate::certs::{CLIENT, NOW_S};
 use crate::pair::{End, context, options, sources};
 use crate::plain::{self, BOTH, Plain};
 
-/// A connection of a client; returns whether the session was resumed.
+/// Makes a connection of a client; returns whether the session was resumed.
 fn connect(context: &Context, config: &Arc<ClientConfig>) -> bool {
     let (mut client, mut server) = (Plain::client(config), End::new(context.accept().expect("one")));
     client.shake(&mut server, usize::MAX, b"PING\r\n");
@@ -73,8 +73,8 @@ fn sessions_resume_for_as_long_as_the_timeout_says() {
         [(0, true), (60, true), (99, true), (101, false), (250, false), (1_000_000, false)]
     {
         for way in ways {
-            // TLS 1.3 also checks the age that the client reports, and plain rustls uses the
-            // machine's clock.
+            // TLS 1.3 also checks the age that the client reports, and plain rustls uses the machine's clock,
+            // so this test takes TLS 1.2 alone.
             let mut config = plain::client(&[&rustls::version::TLS12], Some(&CLIENT));
             config.resumption = config.resumption.tls12_resumption(way);
             let config = Arc::new(config);

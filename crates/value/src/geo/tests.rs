@@ -93,7 +93,7 @@ fn regress_cells_cover_their_region_at_the_largest_longitude_and_latitude() {
             _ => (unit() * 300.0 - 150.0, LATITUDE_MAX),
         };
         let middle = GeoPoint { longitude, latitude };
-        // Towards a pole a large circle spans more columns than nine cells have.
+        // Circles near a pole are smaller, because a large one spans more columns there than nine cells have.
         let magnitudes = if round % 4 == 3 { 3.0 } else { 5.0 };
         let size = 10f64.powf(unit() * magnitudes + 1.0);
         let region = Region::Circle { middle, radius_m: size };

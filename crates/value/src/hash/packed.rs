@@ -1,4 +1,5 @@
-//! A packed hash: fields and values alternate in a row of listpack entries, which owners can share.
+//! A packed hash: fields and values alternate in a row of listpack entries, and several owners can share the
+//! row.
 
 use std::collections::HashSet;
 
@@ -22,7 +23,7 @@ pub(super) struct PackedRef<'a> {
     len: usize,
 }
 
-/// Bytes of a field's name and value in a row.
+/// Offsets of a field's name and value in a row, and of their end.
 struct PairRange {
     start: usize,
     value_at: usize,
@@ -170,7 +171,7 @@ impl Packed {
         let row = Arc::make_mut(&mut self.row);
         let needed = row.len() + more;
         if needed > row.capacity() {
-            // A quarter more than needed, so that adding most fields does not copy the row.
+            // Reserves a quarter more than needed, so that most additions of a field do not copy the row.
             row.reserve_exact(heap::block(needed + needed / 4) - row.len());
         }
         let start = range.start;

@@ -149,8 +149,8 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -
     if op.run() == 1 && op.len() == 1 {
         bytes[at] = values(mark.value, 1);
     } else {
-        // The operation is split into its part before the register, the register, and its part after it:
-        // at most five bytes.
+        // The operation is split into three: for the registers before this one, for this one, and for those
+        // after it. They take at most five bytes.
         let mut made = Vec::with_capacity(5);
         push_rest(&mut made, value, mark.register - first);
         push_values(&mut made, mark.value, 1);
@@ -166,7 +166,8 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -
     Ok(Raised::Yes)
 }
 
-/// Joins neighbours of equal value among the operations, from `at` on, that a change can have touched.
+/// Joins neighbouring runs of an equal nonzero value. Examines only the next few operations from `at` on,
+/// because a change touches no others.
 fn join(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOINED {
         let Some(op) = bytes.get(at..).and_then(SparseOp::read) else { return };

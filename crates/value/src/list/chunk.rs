@@ -1,8 +1,8 @@
-//! A chunk: some hundred elements in one allocation, which may be shared.
+//! A chunk: consecutive elements in one allocation of at most 8 KiB, which may be shared.
 //!
-//! The elements are contiguous and may begin anywhere in the chunk's bytes, so that both ends have room
-//! to grow. They are a row of listpack entries. As long as all of them are strings of one length and no
-//! integers, the chunk holds only their bytes and stores the length once.
+//! The elements are contiguous and may begin anywhere in the chunk's bytes, so that both ends have room to
+//! grow. They are a row of listpack entries. If all of them are strings of one length and no integers, the
+//! chunk can be *uniform*: it holds only their bytes and stores the length once.
 //!
 //! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, any
 //! other a complete row of `count` entries; (3) a chunk with a second owner is never written: a copy
@@ -348,7 +348,8 @@ impl Chunk {
         if capacity >= limit {
             return false;
         }
-        // The allocator's next size class is larger by a quarter or less, so room for growth costs no more.
+        // From 512 bytes on, only the needed bytes are requested: rounding them up to the allocator's next
+        // size class, which is larger by a quarter or less, leaves room for growth.
         let wanted = used + need;
         let wanted = if wanted < 512 { (wanted * 3 / 2).min(limit.max(wanted)) } else { wanted };
         let mut other = Chunk::empty(wanted);
@@ -377,7 +378,7 @@ impl Chunk {
         span.count -= count as u16;
     }
 
-    /// Offset in the row of the element at `index`. For the number of elements, the end of the row.
+    /// Offset in the row of the element at `index`. If `index` is the number of elements, the end of the row.
     fn offset(&self, index: usize) -> usize {
         row_offset(self.row(), self.count(), self.uniform(), index)
     }

@@ -177,7 +177,8 @@ fn item(element: Element<'_>) -> ListItem<'_> {
     }
 }
 
-/// The part of a row from the element at `index` on, or up to and including that element.
+/// The bytes of a row that are still to be read if the element at `index` is the next one: from `End::Front`,
+/// that element and those after it; from `End::Back`, that element and those before it.
 fn part(row: &[u8], count: usize, uniform: usize, index: usize, from: End) -> Range<usize> {
     match from {
         End::Front => row_offset(row, count, uniform, index)..row.len(),

@@ -81,7 +81,7 @@ pub(super) struct LeafSums {
     pub(super) count: usize,
     /// Bytes of the elements as listpack entries.
     pub(super) listpack: usize,
-    /// Bytes that the allocator has given.
+    /// Bytes that the leaves take from the allocator.
     pub(super) heap: usize,
 }
 

@@ -101,5 +101,5 @@ impl ListLimits {
 
 /// Sizes of nodes for -1 to -5.
 const NODE_BYTES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
-/// Bytes of a listpack at most if nodes are limited by a number of elements.
+/// The most bytes of a listpack if nodes are limited by a number of elements.
 const COUNTED_BYTES_MAX: usize = 8192;

@@ -129,7 +129,7 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
     for seed in 0..96 {
         let mut rng = Rng::new(seed);
         let style = seed % 4;
-        // Few elements in a chunk, so that the tree has many nodes.
+        // The limits allow few elements in a chunk, so that the tree has many nodes.
         let mut context = context([-2, 1, 3, -1][(seed / 4 % 4) as usize], (seed / 16 % 3) as u32);
         let (mut list, mut model) = (List::new(), Model::new());
         if seed % 5 == 0 {
@@ -170,7 +170,7 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
     assert!(deepest >= 4, "{deepest}");
 }
 
-/// The elements of a chunk have one length in style 0, and there are many chunks.
+/// The lists have many chunks; in style 0 all elements of a chunk have one length.
 #[test]
 fn ranges_begin_and_end_anywhere() {
     let mut rng = Rng::new(8);
@@ -215,7 +215,8 @@ fn ranges_begin_and_end_anywhere() {
     }
 }
 
-/// A full chunk then becomes thousands of leaves, more than one node of the tree holds.
+/// When `max_listpack_size` is lowered, a full chunk becomes thousands of leaves, more than one node of the
+/// tree holds.
 #[test]
 fn a_setting_may_be_lowered_under_a_full_list() {
     for chunks in [1, 2, 3, 4, 70, 400] {
@@ -251,7 +252,7 @@ fn a_setting_may_be_lowered_under_a_full_list() {
     }
 }
 
-/// Shared roots are held and dropped on another thread, as the garbage is: before, between and after changes.
+/// Another thread holds and drops shares of the list and its garbage: before, between and after changes.
 #[test]
 fn the_thread_that_changes_a_list_frees_no_chunk() {
     for order in 0..3 {
@@ -305,7 +306,8 @@ fn trimming_a_million_touches_a_path() {
     context.garbage.clear();
     let share = list.share();
     list.trim(499_990..500_010, &mut context);
-    // At most one part for each level at each end, the nodes above the rest, and the ends themselves.
+    // The garbage has at most one part for each level of the tree at each end, the nodes above what is left,
+    // and the two end chunks.
     assert!(context.garbage.len() < 24, "{}", context.garbage.len());
     assert_eq!(list.len(), 20);
     assert_eq!(share.len(), 1_000_000);
@@ -325,7 +327,7 @@ fn elements_of_one_length_take_little_more_than_their_bytes() {
     assert!((16.0..16.3).contains(&per_element), "{per_element}");
 }
 
-/// A list that outgrows its entry is a row of entries at first, and becomes uniform.
+/// A list that outgrows the inline form is a chunk of listpack entries at first, and becomes a uniform chunk.
 #[test]
 fn a_list_that_grew_out_of_its_entry_keeps_one_length_once() {
     let mut context = context(-2, 0);
@@ -448,7 +450,8 @@ fn an_element_from_the_threshold_on_has_a_leaf_of_its_own() {
     list.push_front(&[b'z'; 10], &mut context);
     list.insert(1, b"b", &mut context);
     assert_eq!(read(list.view()), [&[b'z'; 10][..], b"b", &[b'x'; 10], &[b'y'; 10]]);
-    // A quicklist node that is no listpack stays a quicklist; a listpack of the same element does not.
+    // A quicklist node that is no listpack stays a quicklist; a node that is a listpack, with the same
+    // element, does not.
     list.remove_front(3, &mut context);
     list.convert_after_removing(context.limits);
     assert_eq!(list.encoding(), ListEncoding::Quicklist);

@@ -1,11 +1,11 @@
 //! The tree between a list's first and last leaf.
 //!
-//! Inner nodes hold up to [`FANOUT`] children with the sums of each, so that an index finds its leaf.
-//! Whether a node may be written depends on the whole path from the root: on the way down, each node with
-//! a second owner is copied.
+//! Inner nodes hold up to [`FANOUT`] children with the sums of each, so that an index finds its leaf. A node
+//! may be written only if no node on the path from the root to it has a second owner: so, on the way down,
+//! each node with a second owner is replaced by a copy.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) removed parts are not
-//! dropped here: they go to the context.
+//! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) removed parts are not dropped
+//! here: they go to the garbage of the context.
 
 mod edit;
 
@@ -14,7 +14,7 @@ use triomphe::Arc;
 use super::chunk::End;
 use super::leaf::{Leaf, LeafSums};
 
-/// Children of an inner node at most. A write after a share copies this many for each level.
+/// The most children of an inner node. A write after a share copies up to this many for each level.
 const FANOUT: usize = 32;
 /// An inner node with fewer children is joined with a neighbour.
 const SPARSE: usize = FANOUT / 4;

@@ -62,7 +62,8 @@ fn pages_are_a_vector_whatever_is_shared_between_writes() {
                 }
                 4..7 => {
                     let bytes = random_bytes(&mut rng);
-                    // Three in four inside; the others up to forty pages past the end, which adds a level.
+                    // Three of four writes begin inside the string; the others may begin up to forty pages
+                    // past its end, which adds a level.
                     let beyond = if rng.below(4) == 0 { rng.below(40) as usize * PAGE_BYTES } else { 0 };
                     let offset = random_offset(&mut rng, model.len() + beyond);
                     pages.write_at(offset, &bytes);
@@ -112,7 +113,7 @@ fn a_byte_far_behind_the_end_takes_a_page_and_its_way() {
     pages.append(b"abc");
     pages.write_at(500 << 20, b"x");
     assert_eq!(pages.len(), (500 << 20) + 1);
-    // Three inner nodes on the path to each page; both paths share the top.
+    // The path to each page has three inner nodes; both paths share the top.
     assert_eq!(pages.heap_bytes(), size_of::<Root>() + 2 * PAGE_HEAP_BYTES + 5 * INNER_BYTES);
     assert_eq!(pages.heap_bytes(), counted(&pages));
     assert_eq!(pages.slices(0..4).collect::<Vec<_>>().concat(), b"abc\0");

@@ -8,10 +8,11 @@ use sluice_collections::hash_tree::MemberGathering;
 ///
 /// The set gets the encoding and the form that it would have after [`Set::add`] of each member in this order.
 ///
-/// Memory: the set, and in addition at most a million members or 64 MiB of text.
+/// Memory: the set, and in addition at most a million members with 64 MiB of text.
 #[derive(Debug)]
 pub struct SetGathering {
-    /// The set while it is small, and again once the gathered members have become a tree.
+    /// The set while it is small, and again once the gathered members have become a tree. In between,
+    /// `members` replaces it.
     set: Set,
     context: SetContext,
     /// All members, from the moment at which the set would become a tree.
@@ -50,7 +51,7 @@ impl SetGathering {
         SetGathering { set: Set::default(), context, members: None, max }
     }
 
-    /// Adds a member that differs from all that were added.
+    /// Adds a member that differs from all members added before.
     #[inline]
     pub fn push(&mut self, member: &[u8]) {
         match &mut self.members {
@@ -157,7 +158,8 @@ mod tests {
         let limits = SetLimits::default();
         let members: Vec<String> = (0..5000).map(|number| format!("member:{number:04}")).collect();
         let text_len = members[0].len();
-        // If gathering begins at this length, the first members are a set already.
+        // With a bound of 0 or 10, nothing is gathered, because a set that becomes a tree already has more
+        // members.
         for (len, text_len) in [(0, 1 << 20), (10, 1 << 20), (1000, 1 << 20), (1 << 20, 1000 * text_len)] {
             let max = GatheredMax { len, text_len };
             let mut gathering = SetGathering::bounded(limits, max);

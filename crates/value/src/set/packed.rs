@@ -143,7 +143,7 @@ impl Packed {
         let (start, more) = (row.len(), entry::len(element));
         let needed = start + more;
         if needed > row.capacity() {
-            // A quarter more than needed, so that adding most members does not copy the row.
+            // Reserves a quarter more than needed, so that most additions of a member do not copy the row.
             row.reserve_exact(heap::block(needed + needed / 4) - start);
         }
         row.resize(needed, 0);

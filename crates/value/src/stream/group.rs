@@ -315,7 +315,8 @@ impl ConsumerGroup {
         Some(number)
     }
 
-    /// Removes a consumer and its pending entries; returns the number of these. Cost: O(pending entries).
+    /// Removes a consumer and its pending entries; returns how many these were, or `None` if there is no such
+    /// consumer. Cost: O(pending entries).
     pub fn remove_consumer(&mut self, name: &[u8], copied: &mut u64) -> Option<usize> {
         let number = self.0.names.get(name)?.number;
         let state = self.state(copied);

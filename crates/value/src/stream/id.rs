@@ -5,7 +5,7 @@ use sluice_base::num::{parse_i64, parse_u64};
 /// The id of an entry. Ids order entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
-    /// Milliseconds; of the Unix epoch if the server has chosen the id.
+    /// Milliseconds; since the Unix epoch if the server has chosen the id.
     pub ms: u64,
     /// Sequence number, which distinguishes entries of one millisecond.
     pub seq: u64,
@@ -103,7 +103,8 @@ fn number(text: &[u8]) -> Option<u64> {
         return Some(number);
     }
     if parse_i64(text).is_some() {
-        // The canonical form of a negative number is refused; other forms of one wrap, as with `strtoull`.
+        // A negative number in its canonical form is refused; in other forms, such as `-05`, it wraps around
+        // as with `strtoull`.
         return None;
     }
     let spaces = text.iter().take_while(|byte| matches!(byte, b' ' | 0x09..=0x0d)).count();

@@ -117,7 +117,7 @@ impl EntryLog {
         self.len
     }
 
-    /// The greatest id that the stream ever had.
+    /// The id that new entries must exceed: that of the last entry added, unless `set_ids` has changed it.
     pub fn last_id(&self) -> StreamId {
         self.last_id
     }
@@ -127,12 +127,12 @@ impl EntryLog {
         self.first_id
     }
 
-    /// The greatest id that was deleted by its id, not by trimming.
+    /// The greatest id that was deleted by its id, not by trimming, unless `set_ids` has changed it.
     pub fn max_deleted_id(&self) -> StreamId {
         self.max_deleted_id
     }
 
-    /// Number of entries that were ever added.
+    /// Number of entries that were ever added, unless `set_ids` has changed it.
     pub fn entries_added(&self) -> u64 {
         self.entries_added
     }
@@ -245,8 +245,8 @@ impl EntryLog {
         true
     }
 
-    /// Drops the empty last node, and takes the node before it out of the tree as the last one, because
-    /// it may have room for more entries.
+    /// Drops the last node, whose only entry is being deleted. The node before it is taken out of the tree
+    /// and becomes the last one, because it may have room for more entries.
     fn drop_tail(&mut self, copied: &mut u64) {
         self.tail = self.nodes.pop_back(copied).map(|item| item.0);
     }

@@ -1,4 +1,4 @@
-//! A macro node: up to some hundred entries of a stream in one row of bytes.
+//! A macro node: consecutive entries of a stream in one row of bytes.
 //!
 //! The distribution of entries to nodes, and the bytes of each node's listpack in files, equal the
 //! reference's, because clients can see which entries approximate trimming removes. The row itself is
@@ -7,9 +7,12 @@
 //! | part | bytes |
 //! |---|---|
 //! | fields of the first entry | each as an element |
-//! | of each entry: flags | bit 0 deleted, 1 has the fields of the first entry, 2 sequence number as expected; bits 3–7 milliseconds since the entry before, or 31 if these follow as a number |
+//! | of each entry: flags | one byte, see below |
 //! | milliseconds, sequence number | LEB128, where the flags say so |
 //! | fields and values | their number (LEB128) and each field before its value, or the values alone |
+//!
+//! Bits of the flags: 0 the entry is deleted; 1 it has the fields of the first entry; 2 its sequence number
+//! is the expected one; 3–7 the milliseconds since the entry before, or 31 if these follow as a number.
 //!
 //! An element is a listpack entry without the length at its end. The expected sequence number is the next one
 //! in the same millisecond, and 0 in another; a different one is written as the distance from it.
@@ -26,7 +29,7 @@ const DELETED: u8 = 1;
 const SAME_FIELDS: u8 = 2;
 const SEQ_EXPECTED: u8 = 4;
 const MS_SHIFT: u32 = 3;
-/// The milliseconds follow the flags as a number of their own.
+/// The value of the flags' bits for milliseconds if these follow as a number of their own.
 const MS_APART: u8 = 31;
 
 /// A node of the stream: its entries are in one row of bytes.
@@ -226,8 +229,8 @@ impl MacroNode {
         self.wire += (int_len(0) + int_len(ms) + int_len(seq) + number + int_len(parts)) as u32;
     }
 
-    /// Reads the entry at an offset. `before` is the id of the entry before it; the first entry that is
-    /// not deleted needs none.
+    /// Reads the entry at an offset. `before` is the id of the entry before it. For the first entry that is
+    /// not deleted, `before` does not matter, because the node stores that entry's id.
     fn read(&self, at: usize, before: StreamId) -> Option<EntryPosition> {
         let mut rest = self.row.get(at..)?;
         let (&flags, tail) = rest.split_first()?;
@@ -264,7 +267,7 @@ impl MacroNode {
 
     /// Positions of all entries, from the beginning of the node on.
     pub(super) fn all_positions(&self) -> EntryPositions<'_> {
-        // `read` knows the id of the first live entry without the entry before it.
+        // The id of the node's first entry was encoded relative to this id.
         EntryPositions { node: self, at: self.entries_at as usize, before: before(self.master) }
     }
 
@@ -350,7 +353,7 @@ fn before(master: StreamId) -> StreamId {
     StreamId { ms: master.ms, seq: master.seq.wrapping_sub(1) }
 }
 
-/// Number of listpack elements of an entry, of which the last one states that number.
+/// Number of an entry's listpack elements before the last one, which states this number.
 fn wire_parts(same: bool, pairs: usize) -> i64 {
     let elements = if same { pairs } else { 2 * pairs + 1 };
     elements as i64 + 3

@@ -265,9 +265,9 @@ impl<T: TreeItem> SharedTree<T> {
         removed
     }
 
-    /// Removes the first items, as long as `cut` accepts them. `cut` is called with a whole part, by its
-    /// weight and a key after it, or with a single item; it returns whether all of it is to go. Returns
-    /// the removed parts. Cost: O(log n) calls of `cut`, times the fan-out.
+    /// Removes the first items, as long as `cut` accepts them. `cut` is called with a whole branch, described
+    /// by its weight and a key after it, or with a single item, and returns whether that branch or item is to
+    /// go completely. Returns the removed parts. Cost: O(log n) calls of `cut`, times the fan-out.
     pub(super) fn cut_front(
         &mut self,
         cut: &mut dyn FnMut(TreePart<'_, T>) -> bool,

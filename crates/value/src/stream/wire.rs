@@ -2,9 +2,10 @@
 //!
 //! | elements | meaning |
 //! |---|---|
-//! | 2 | entries that are not deleted; those that are |
+//! | 2 | number of entries that are not deleted; number of deleted entries |
 //! | 1 + n + 1 | number of fields of the first entry, the fields, 0 |
-//! | of each entry: 3 | flags (1 deleted, 2 the fields of the first entry); id less the node's, milliseconds and sequence number |
+//! | of each entry: 1 | flags: 1 deleted, 2 the fields of the first entry |
+//! | 2 | the id's milliseconds and sequence number, each less that of the node's key |
 //! | | number of fields, fields and values by turns; or the values alone |
 //! | 1 | number of the entry's elements before this one |
 

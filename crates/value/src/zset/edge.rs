@@ -7,9 +7,9 @@ pub enum Edge<'a> {
     Score(f64),
     /// The position after all elements with this score or a lower one.
     AfterScore(f64),
-    /// Before this element, or before the position that it would have.
+    /// The position before this element; if the element is absent, the position that it would have.
     Element(f64, &'a [u8]),
-    /// After this element, or after the position that it would have.
+    /// The position after this element; if the element is absent, the position that it would have.
     AfterElement(f64, &'a [u8]),
     /// The position after all smaller members, in a set where all scores are equal.
     Member(&'a [u8]),

@@ -1,15 +1,16 @@
-//! The index from a member's hash to the leaf that holds the member, which finds a member without its score.
+//! The index: it maps a member's hash to the leaf that holds the member, so that a member is found without
+//! its score.
 //!
 //! Linear hashing in pages of some forty entries: an entry is 32 bits of the hash and the number of a
 //! leaf. The caller searches the leaf for the member; if several members have one hash, the index gives
 //! several candidate leaves.
 //!
-//! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is
-//! in page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split for
-//! every [`GROW_AT`] entries added; (3) *scanning:* the hashes of a page, with their bits reversed, are
-//! an interval. A cursor is a point of that line; a scan visits the whole interval around the cursor and
-//! returns its end. An entry that exists throughout a scan is visited, whatever pages are split or
-//! joined between two calls.
+//! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is in
+//! page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split for every
+//! [`GROW_AT`] entries added; (3) *scanning:* the hashes of a page, with their bits reversed, are an
+//! interval. A cursor is a hash with its bits reversed; a scan visits the whole interval that contains the
+//! cursor and returns the interval's end. An entry that exists throughout a scan is visited, whatever pages
+//! are split or joined between two calls.
 
 mod edit;
 

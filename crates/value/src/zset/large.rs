@@ -33,7 +33,7 @@ use super::leaf::{ROW_BYTES_MAX, RowLeaf};
 use super::paged::{PagedArray, Shelved};
 use super::row::{self, RowIter, RowPosition};
 
-/// Children of an inner node at most.
+/// The most children of an inner node.
 const FANOUT: usize = 32;
 /// Capacity for the children that an insertion adds before the node is split.
 const CAPACITY: usize = FANOUT + 4;
@@ -45,7 +45,7 @@ const ROW_BYTES_SPARSE: usize = ROW_BYTES_MAX / 4;
 /// Members that are looked up together: about as many cache misses as a processor has under way.
 const MEMBERS_AHEAD: usize = 16;
 
-/// Pops between the prefetch of an index page's slot and the prefetch of the page's entries.
+/// Number of pops between the prefetch of an index page's slot and the prefetch of the page's entries.
 const SLOTS_AHEAD: usize = 3;
 
 /// A sorted set with an index.

@@ -34,5 +34,5 @@ impl ZsetLimits {
     }
 }
 
-/// Bytes of a listpack at most, so that its size fits the 32 bits of its header.
+/// The most bytes of a listpack, so that its size fits the 32 bits of its header.
 pub(super) const LISTPACK_BYTES_MAX: usize = 1 << 30;

@@ -71,7 +71,8 @@ pub(super) fn read(row: &[u8]) -> Option<RowEntry<'_>> {
         }
         len => (usize::from(len), rest, 0),
     };
-    // Eight bytes are read whatever the width of the score, if there are as many: usually a member follows.
+    // Eight bytes are read at once, whatever the width of the score, if that many follow; usually they do,
+    // because the member follows the score.
     let wide = 2 * (1 + usize::from(head >> 6));
     let score = match rest.first_chunk::<8>() {
         Some(bytes) => score_of(u64::from_le_bytes(*bytes), wide),
@@ -92,7 +93,7 @@ fn score_of(bits: u64, wide: usize) -> f64 {
     if wide == 8 {
         return f64::from_bits(bits);
     }
-    // Shifted down with sign extension.
+    // The integer is shifted down with sign extension.
     let shift = 64 - 8 * wide as u32;
     ((bits << shift) as i64 >> shift) as f64
 }

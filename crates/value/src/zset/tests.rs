@@ -313,7 +313,7 @@ fn a_large_set_takes_few_bytes_for_an_element() {
         zset.insert(format!("member:{number:09}").as_bytes(), rng.below(1 << 31) as f64, &mut context);
     }
     let each = zset.heap_bytes() / 100_000;
-    // The reference's skip list and hash table take about 80.
+    // The reference's skip list and hash table take about 80 bytes.
     assert!(each < 46, "{each} bytes for an element of 16 bytes");
     check_quickly(&zset);
 }
@@ -327,13 +327,13 @@ fn elements_between_those_of_a_set_filled_in_order_split_no_leaf() {
         Body::Small(_) | Body::Garbage(_) => panic!("it is large"),
     };
     let filled_leaves = leaves(&zset);
-    // About five new elements for each leaf.
+    // Each leaf gets about five new elements.
     for number in (0..count).step_by(6) {
         zset.insert(format!("between:{number:06}").as_bytes(), number as f64 + 0.5, &mut context);
     }
     assert_eq!(leaves(&zset), filled_leaves, "of {} elements", zset.len());
     check_quickly(&zset);
-    // In order again: the new leaves are as full as the first ones.
+    // Elements added in order again make leaves that are as full as the first ones.
     let in_order = |number: u64| (count + number) as f64;
     for number in 0..count {
         zset.insert(format!("behind:{number:06}").as_bytes(), in_order(number), &mut context);
@@ -341,8 +341,8 @@ fn elements_between_those_of_a_set_filled_in_order_split_no_leaf() {
     let more = leaves(&zset) - filled_leaves;
     assert!(more.abs_diff(filled_leaves) < filled_leaves / 8, "{more} leaves after {filled_leaves}");
     check_quickly(&zset);
-    // Rising scores, as of a time of last use: the members fill leaves again, and the leaves they have
-    // left become free.
+    // The members get rising scores, like times of last use: they fill new leaves, and the leaves that they
+    // have left become free.
     let in_order = |number: u64| (3 * count + number) as f64;
     for number in 0..count {
         let member = format!("member:{number:06}");

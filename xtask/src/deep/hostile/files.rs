@@ -240,7 +240,8 @@ fn cut(binary: &Path) -> Result<Measured> {
     })
 }
 
-/// Values with a first length of 2^62, or 2^32 - 1: a record of type, key and length.
+/// Records whose first length is 2^62, 2^32 - 1 or 2^31 - 1, although the file ends there. Most of them have
+/// the type of a value, a key and the length.
 const HOSTILE_LENGTHS: [(&str, &[u8]); 14] = [
     ("string", &[0, 1, b'k', 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0]),
     ("compressed string", &[0, 1, b'k', 0xc3, 10, 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0, 0]),

@@ -22,9 +22,8 @@ const LOG_MAX_BYTES: u64 = 256 << 20;
 /// Memory that the server may add: for two loads, whose Lua states have a limit each ([`MACHINE_MEMORY`]).
 const MEMORY_MAX_MIB: u64 = 250;
 const MACHINE_MEMORY: &str = "100mb";
-/// Memory that a start may add: the Lua state of a library from a file has 2 GiB, and an eighth
-/// of that for names and descriptions (`MachineLimits::FILE_BYTES_MIN`); in addition a text of
-/// 16 MiB and its copies.
+/// Memory that a start may add: the Lua state of a library from a file may take 2 GiB, and an eighth of that
+/// for names and descriptions (`MachineLimits::FILE_BYTES_MIN`); in addition a text of 16 MiB and its copies.
 const START_MEMORY_MAX_MIB: u64 = 2048 + 256 + 64;
 /// Time for which a server that loads such a library from a file is watched.
 const WATCHED_FOR: Duration = Duration::from_secs(2);
@@ -62,8 +61,8 @@ const fn growing(what: &'static str, code: &'static str) -> Body {
     Body { grows: true, ..endless(what, code) }
 }
 
-/// The programs of the libraries. While a library is loaded, its program may use the language and
-/// `server`, but no library of functions.
+/// The programs of the libraries. While a library is loaded, its program may use the language and `server`,
+/// but none of Lua's standard libraries.
 const BODIES: [Body; 12] = [
     endless("logs without end", "while true do server.log(server.LOG_WARNING, 'x') end"),
     endless(

@@ -179,7 +179,8 @@ fn run(binary: &Path, matcher: &'static Matcher, bytes: usize) -> Result<Measure
         let _kept = (matcher.prepare)(scene, &text)?;
         let mut client = scene.client()?;
         let (began, all) = (shell::now(), patterns(bytes));
-        // Each pattern once, however long this takes: a pattern that was left out would not be measured.
+        // Each pattern is tried at least once, however long this takes: a pattern that was left out would not
+        // be measured.
         for (tried, pattern) in all.iter().chain(&all).enumerate() {
             if tried >= all.len() && began.elapsed() > TRIED_FOR {
                 break;
@@ -197,7 +198,8 @@ fn asked(scene: &Scene, request: &[&[u8]]) -> Result<Vec<Connection>> {
     Ok(vec![client])
 }
 
-/// Sends requests, none of which may fail: a refused request matches nothing. RESP3 pushes are no replies.
+/// Sends requests, none of which may fail: a refused request matches nothing. The replies to SUBSCRIBE and
+/// its relatives are not awaited, because in RESP3 they are pushes.
 fn all(client: &mut Connection, requests: &[&[&[u8]]]) -> Result<()> {
     for request in requests {
         let name = String::from_utf8_lossy(request[0]).into_owned();

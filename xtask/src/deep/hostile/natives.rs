@@ -15,7 +15,7 @@ use super::scene::{Measured, Scene, nothing, play};
 const RUNS_FOR: Duration = Duration::from_millis(400);
 /// Memory limit of the scripts of one run together.
 const SCRIPT_MEMORY: &str = "600mb";
-/// Memory that the process may add; it has the reply and its log besides the Lua state.
+/// Memory that the process may add: besides the Lua state it holds the reply and text for its log.
 const MEMORY_MAX_MIB: u64 = 800;
 
 /// A text of digits, from which numbers are parsed.
@@ -145,7 +145,7 @@ const LARGER_ONES: [(&str, &str); 9] = [
     (LETTERS, "local x = cjson.encode(s)"),
 ];
 
-/// Errors with which a script may end as intended without being killed.
+/// Errors with which a script may end as intended: it was killed, or had no more memory.
 const EXPECTED_ENDS: [&str; 2] = ["Script killed by user", "not enough memory"];
 
 pub(super) fn programs() -> Vec<Program> {

@@ -204,7 +204,8 @@ fn prefixes(binary: &Path) -> Result<Measured> {
             if let Some(end) = writer.receive(100).end {
                 return Err(format!("SET: {end:?}").into());
             }
-            // Invalidations are read as they arrive: a client that reads nothing is another program.
+            // Invalidations are read as they arrive, because this program is not about clients that read
+            // nothing.
             client.ask(&[b"PING"])?;
         }
         Ok(())

@@ -48,7 +48,7 @@ enum Found {
 type Followed = Vec<(usize, usize)>;
 
 impl Crate {
-    /// Reads the files under `folder`, which ends with a slash, that the crate's roots declare.
+    /// Reads the files that the crate's roots declare. `folder`, in which these files lie, ends with a slash.
     pub(super) fn read(sources: &[Source], folder: &str) -> Crate {
         let mut found = Crate { modules: Vec::new() };
         let files: BTreeMap<&str, usize> =

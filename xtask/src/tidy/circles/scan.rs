@@ -45,8 +45,8 @@ pub(super) struct Body {
     pub(super) imports: Vec<Import>,
     /// Paths of two segments or more outside of imports.
     pub(super) paths: Vec<Named>,
-    /// First words of paths, and words that are no path, outside of imports, with their number of
-    /// occurrences. A word after a dot is a field or a method and left out.
+    /// First words of paths, and words that are no path, outside of imports, each occurrence with its line. A
+    /// word after a dot is a field or a method and left out.
     pub(super) words: Vec<(String, usize)>,
 }
 

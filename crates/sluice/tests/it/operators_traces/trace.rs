@@ -1,4 +1,4 @@
-//! A parsed trace: its nodes, and its steps with their reads.
+//! A parsed trace: its nodes, and its steps, each with what it reads from its replies.
 
 use super::reads::Read;
 
@@ -18,7 +18,7 @@ pub struct Trace {
     pub directives: Vec<String>,
     /// Lines of every server's ACL file.
     pub users: Vec<String>,
-    /// Groups of mixed nodes: `o` is one of ours, `s` one of the reference.
+    /// Groups of nodes of both kinds, one letter for each node: `o` is ours, `s` the reference's.
     pub mixed: Vec<String>,
     pub steps: Vec<Step>,
 }
@@ -31,7 +31,7 @@ pub struct Step {
     pub is_repeated: bool,
     /// The words of the command or action.
     pub words: Vec<String>,
-    /// The reads of each reply.
+    /// What is read from each reply of the step.
     pub reads: Vec<Read>,
 }
 

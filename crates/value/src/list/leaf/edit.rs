@@ -1,4 +1,4 @@
-//! Changes of a leaf. Replaced parts go to the context.
+//! Changes of a leaf. Replaced parts go to the garbage of the context.
 
 use std::mem::replace;
 
@@ -27,7 +27,8 @@ impl Leaf {
         }
     }
 
-    /// Frees the room of a chunk that will not grow, because other leaves follow it.
+    /// Frees the unused bytes of a chunk that is not expected to grow, because a new leaf takes its place at
+    /// the end of the list.
     pub(in crate::list) fn fit(&mut self, context: &mut ListContext) {
         if let Leaf::Chunk(chunk) = self
             && let Some(fitted) = chunk.fitted()
@@ -114,7 +115,8 @@ impl Leaf {
         removed
     }
 
-    /// Moves the elements of the next leaf into this one if both are sparse; returns whether it did.
+    /// Adds the elements of the next leaf to this one if one of the two is sparse and both fit into three
+    /// quarters of a chunk; returns whether it did.
     pub(in crate::list) fn join(&mut self, next: &Leaf, context: &mut ListContext) -> bool {
         let (Leaf::Chunk(one), Leaf::Chunk(other)) = (&*self, next) else { return false };
         let room = context.limits.room();

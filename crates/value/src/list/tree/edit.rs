@@ -1,4 +1,4 @@
-//! Changes of the tree. Removed parts go to the context.
+//! Changes of the tree. Removed parts go to the garbage of the context.
 
 use std::mem::{replace, take};
 
@@ -20,7 +20,8 @@ impl Child {
         Arc::get_mut(inner).map(|inner| &mut inner.children)
     }
 
-    /// Adds a leaf at an end. Returns the new neighbour at that end if a node has no room.
+    /// Adds a leaf at an end. If this node has no room, returns a new child that the caller must put beside
+    /// this one at that end.
     fn push(&mut self, end: End, leaf: Child, context: &mut ListContext) -> Option<Child> {
         let Some(children) = self.children(context) else { return Some(leaf) };
         let nearest = match end {
@@ -93,8 +94,7 @@ impl Child {
         } else if whole > 0
             && let Some(inner) = Arc::get_mut(inner)
         {
-            // One node for all removed children, so that the caller's garbage grows by one
-            // part for each level.
+            // All removed children go into one node, so that the garbage grows by one part for each level.
             context.discard_child(Inner::of(inner.children.drain(cut)));
         }
         let Some(children) = Arc::get_mut(inner).map(|inner| &mut inner.children) else { return count };

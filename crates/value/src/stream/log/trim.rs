@@ -38,7 +38,7 @@ impl EntryLog {
         before - self.len
     }
 
-    /// Marks entries of the first node as deleted; some entries of the node stay.
+    /// Marks entries of the first node as deleted; at least one entry of the node stays.
     fn trim_first_node(&mut self, to: TrimTo, copied: &mut u64) {
         let mut left = match to {
             TrimTo::Len(max) => self.len.saturating_sub(max),

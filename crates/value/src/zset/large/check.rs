@@ -28,7 +28,7 @@ impl Large {
         let counts = remains.iter().filter_map(|number| self.paged.get(*number as usize)).map(RowLeaf::count);
         assert_eq!(self.index.len(), self.count + counts.sum::<usize>());
         assert_eq!(self.numbers as usize, leaves + self.free.0.len() + remains.len());
-        // `heap` also counts shared parts below the top.
+        // `self.heap` also counts shared parts, which `heap` leaves out.
         assert!(self.heap >= heap, "invariant 5");
     }
 

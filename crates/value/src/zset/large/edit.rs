@@ -267,8 +267,8 @@ impl LargeParts<'_, '_> {
         self.free.push(number);
     }
 
-    /// Adds an element below a node, which may be the last of its level. Returns the new nodes
-    /// that follow it.
+    /// Adds an element below a node. `is_last` says whether the node is the last of its level. Returns the
+    /// new nodes that follow it.
     fn insert(
         &mut self,
         inner: &mut Arc<InnerNode>,
@@ -413,8 +413,8 @@ impl LargeParts<'_, '_> {
                 Link::Inner(_) => self.work.heap -= INNER_BYTES,
             }
         } else if self.is_sparse(&child.link) {
-            // The leaf at an end is not joined: pops empty it, and joining it would move members that are
-            // about to be removed.
+            // The first and the last leaf of a node are not joined: one may be at an end of the set, where
+            // pops empty it, and joining it would move members that are about to be removed.
             let is_end = at == 0 || at + 1 == children.len();
             if !is_end || matches!(children[at].link, Link::Inner(_)) {
                 self.join(children, at);
@@ -562,11 +562,12 @@ fn each_entry(
     }
 }
 
-/// Removing fewer elements than this goes leaf by leaf, however few elements stay.
+/// Up to this many elements are removed leaf by leaf, however few elements stay.
 const REBUILT_FROM: usize = 256;
 /// A set that keeps more elements is not rebuilt.
 const REBUILT_MAX: usize = 2048;
-/// Up to this many elements are removed at once, which takes less than half a millisecond.
+/// Up to this many elements are removed leaf by leaf, which takes less than half a millisecond; longer ranges
+/// are cut off.
 const CUT_FROM: usize = 2048;
 /// Leaves of cut-off subtrees that each change clears.
 pub(super) const CLEARED_BY_CHANGE: usize = 2;

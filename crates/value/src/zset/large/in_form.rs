@@ -1,6 +1,7 @@
 //! Changes that keep the tree's form: no leaf is split, joined or emptied, so one descent finds the leaf, and
 //! a second descent updates counts and first scores. Most changes of a large set are of this kind. For all
-//! others these functions return `false` without a change, and the general form in `large/edit.rs` follows.
+//! others these functions return `false` without a change, and the caller goes on with the general functions
+//! in `large/edit.rs`.
 
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ struct LeafPath {
     is_last: bool,
 }
 
-/// Nodes on the path to a leaf at most: all but the top have at least `SPARSE` children, and leaf
-/// numbers have 32 bits.
+/// The most nodes on the path to a leaf. It suffices, because the nodes below the top have at least `SPARSE`
+/// children on average, and leaf numbers have 32 bits.
 const DEPTH_MAX: usize = 12;
 
 impl Large {
@@ -105,8 +106,8 @@ impl Large {
         let Some(leaf) = self.paged.get(number as usize) else { return false };
         let bytes = leaf.row().len();
         let left = bytes - (position.end - position.at);
-        // A sparse leaf is left to the general form, which may join it, each time it has lost
-        // `JOIN_STEP` more bytes.
+        // Each time a sparse leaf has lost `JOIN_STEP` more bytes, the removal is left to the general
+        // functions, which may join the leaf.
         let may_be_joined = left <= ROW_BYTES_SPARSE && left / JOIN_STEP != bytes / JOIN_STEP;
         if path.leaf != number || left == 0 || may_be_joined {
             return false;
@@ -191,9 +192,9 @@ impl Large {
     }
 }
 
-/// The gap for an element in the row of the leaf at the end of `path`. `None` if the row is full, and at
-/// the end of the last leaf if the row exceeds `ROW_BYTES_FILLED`: elements that arrive in order begin
-/// the next leaf.
+/// The gap for an element in the row of the leaf at the end of `path`. `None` if the row has no room, or if
+/// the gap is at the end of the last leaf and the row would exceed `ROW_BYTES_FILLED`: so an element that
+/// arrives in order begins the next leaf.
 #[inline]
 fn gap_with_room(leaf: &RowLeaf, path: LeafPath, (member, score): (&[u8], f64)) -> Option<usize> {
     let row_bytes = leaf.row().len();
@@ -245,6 +246,6 @@ impl LargeParts<'_, '_> {
 const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
 /// Only a removal of at most this many elements is taken for one of many pops.
 const POPPED_ALONE: usize = 4;
-/// A pop prefetches the index page's slot of the element at this distance from the end. Memory answers
-/// within the time of two pops.
+/// A pop prefetches the index page's slot of the element at this distance from the end. A cache miss takes
+/// less time than two pops.
 const POPS_AHEAD: usize = 6;

@@ -1,4 +1,4 @@
-//! Changes of a paged array. An array with a second owner goes to the garbage.
+//! Changes of a paged array. An array with a second owner is replaced by a copy, and goes to the garbage.
 
 use std::mem::replace;
 
