@@ -137,10 +137,8 @@ impl Region {
                     || east < 0 && area.west < bounds.west
                     || east > 0 && area.east > bounds.east);
             let cell = own.moved(east, north);
-            // The reference takes a neighbour whose bits and steps are all 0 for a cell that was left out.
-            let is_there = !is_useless && (cell.bits != 0 || cell.steps != 0);
             // With few cells around the world, two neighbours may be the same cell.
-            if is_there && cells.last() != Some(&cell) {
+            if !is_useless && cells.last() != Some(&cell) {
                 cells.push(cell);
             }
         }
