@@ -201,13 +201,13 @@ impl Server {
             command.args(["--repl-diskless-sync-delay", "0"]);
             command.args(arm());
             prepare(&mut command);
-            let server = Server::spawn(command, port, here);
+            let mut server = Server::spawn(command, port, here);
             if server.log.wait("Ready to accept").is_some() {
                 return server;
             }
             let log = server.log.all();
             assert!(log.contains("Address already in use"), "{log}\n{}", server.stderr.all());
-            dir = Some(Dir::new());
+            dir = Some(std::mem::replace(&mut server.dir, Dir::new()));
         }
         panic!("no free port");
     }
