@@ -87,8 +87,8 @@ pub struct BlockOn {
 }
 
 impl WaitFor {
-    /// Whether the waiting client is reported as blocked. A client that waits for a load or a reply
-    /// counts as running a long command.
+    /// Whether the waiting client is reported as blocked. Other waits, for example for a load, a reply or the
+    /// end of another client's script, count as a running command.
     pub fn is_blocked(&self) -> bool {
         match self {
             WaitFor::Load

@@ -245,7 +245,7 @@ impl Config {
         self.locations.0.iter().rfind(|(of, _)| *of == id).map(|(_, location)| location)
     }
 
-    /// The error that a parameter of the file could not be applied, with the line that set it.
+    /// The error that a parameter could not be applied, with the last line that set it, if there is one.
     pub fn cannot_apply(&self, id: impl Into<ParamId>, reason: &str) -> LoadError {
         let id = id.into();
         let location = self.location_of(id).cloned().unwrap_or_default();

@@ -9,8 +9,8 @@ pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
 
 /// A number of bytes: digits, then nothing or `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` in any case.
 ///
-/// Text without digits is zero, as in the reference. `None` for a product above 64 bits; the reference
-/// lets it wrap.
+/// Text without digits is zero, as in the reference. `None` for another suffix, for more than 127 digits, and
+/// for a result above 64 bits, which the reference lets wrap.
 pub fn memory(text: &[u8]) -> Option<u64> {
     let text = until_zero(text);
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());

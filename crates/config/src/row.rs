@@ -148,7 +148,7 @@ impl Traits {
     pub(crate) const SENSITIVE: Traits = Traits(8);
     /// CONFIG SET is refused while a dataset is loading.
     pub(crate) const DENY_LOADING: Traits = Traits(16);
-    /// The value consists of several words.
+    /// The value may consist of several words.
     pub(crate) const MULTI_ARG: Traits = Traits(32);
     /// A value is applied again even if it is unchanged (a certificate file whose content is new).
     pub(crate) const VOLATILE: Traits = Traits(64);

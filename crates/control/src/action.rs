@@ -1,4 +1,5 @@
-//! Requests to the process that need no answer.
+//! Requests to the process that nothing waits for in place: results, if any, arrive later by calls of the
+//! engine.
 
 use crate::cluster::slot_moves::ExportTarget;
 use crate::persistence::loading::LoadJob;

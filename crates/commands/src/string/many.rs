@@ -67,7 +67,7 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Positions of the keys and values: all arguments after the command's name.
+/// Positions of the keys and values: all arguments after the command's name. An error if a value is missing.
 fn all_pairs(ctx: &WriteCtx<'_>, args: Args<'_>) -> Result<Range<usize>, CmdError> {
     if args.len() % 2 == 1 { Ok(1..args.len()) } else { Err(CmdError::Arity(ctx.spec.full_name)) }
 }

@@ -413,7 +413,7 @@ pub(super) fn zrangestore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// ZRANGESTORE of these ranks, which are the same in each encoding.
+/// ZRANGESTORE of these ranks, which are the same in each encoding; DEL of the target if there are no ranks.
 fn stored_ranks(args: Args<'_>, ranks: &Range<usize>) -> Argv {
     let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Argv>();
     if ranks.is_empty() {

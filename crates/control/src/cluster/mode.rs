@@ -175,7 +175,8 @@ pub struct KeptReply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedSlots {
     /// Slots that this node owns and serves, except open slots and slots whose new owner is not yet durable
-    /// in `nodes.conf` (`SlotMap::postponed`). Empty on a replica and while the cluster is down.
+    /// in `nodes.conf` (`SlotMap::postponed`). Empty on a replica, on a node that is about to end
+    /// (`SlotMap::is_leaving`), and while the cluster is down.
     pub own: SlotSet,
     /// Slots of this replica's primary, with the same exceptions. Empty on a primary, on a node that is
     /// about to end (`SlotMap::is_leaving`), and while the cluster is down.
@@ -331,8 +332,9 @@ impl ClusterMode {
         self.machine.awaited_map().or_else(decided).unwrap_or(&self.map)
     }
 
-    /// Bytes that the allocator has given for data that changes with the map and with requests; without
-    /// the machine's table of nodes, and without messages. O(kept replies).
+    /// Bytes of heap memory, as the allocator rounds them, for the map, kept replies, queues, waiting clients
+    /// and counters of slots; without the machine's table of nodes, without messages and without exports.
+    /// O(kept replies).
     pub fn footprint(&self) -> usize {
         let map = &self.map;
         let open = heap::vec(&map.migrating) + heap::vec(&map.importing);

@@ -268,7 +268,8 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             acknowledge(ctx, args.at(i + 1), aof);
             return Ok(Outcome::Done);
         }
-        // GETACK is obeyed only if it comes from this server's primary; any other client gets no reply.
+        // GETACK is obeyed if it comes from this server's primary, and ignored if it comes from any other
+        // client.
         if args.is(i, "GETACK") {
             if let Some(role) =
                 ctx.control.replication.replica.as_mut().filter(|_| ctx.session.caller.is_primary())

@@ -27,8 +27,8 @@ struct Match {
     len: usize,
 }
 
-/// Refuses strings for which a table of four-byte lengths would exceed the largest string: filling it
-/// would take that much time, even if not that much memory.
+/// Refuses strings of about 4 GiB or more, and strings for which a table of four-byte lengths would exceed
+/// `bytes_max`: filling the table would take that much time, even if not that much memory.
 pub(crate) fn check_size(a: usize, b: usize, bytes_max: usize) -> Result<(), CmdError> {
     if a.max(b) >= u32::MAX as usize - 1 {
         return Err(CmdError::text("ERR String too long for LCS"));

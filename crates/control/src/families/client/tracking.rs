@@ -224,7 +224,7 @@ pub(super) fn trackinginfo(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The words for a client's tracking mode.
+/// The flags of a client that tracks, for CLIENT TRACKINGINFO.
 fn flags(client: &TrackingClient) -> Vec<&'static str> {
     let mut flags = vec!["on"];
     match client.options.mode {
