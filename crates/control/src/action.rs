@@ -1,5 +1,5 @@
-//! Requests to the process that nothing waits for in place: results, if any, arrive later by calls of the
-//! engine.
+//! Requests to the process that are carried out later; their results, if any, arrive by calls of the engine's
+//! functions.
 
 use crate::cluster::slot_moves::ExportTarget;
 use crate::persistence::loading::LoadJob;

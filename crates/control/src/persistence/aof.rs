@@ -51,7 +51,7 @@ pub struct AofStream {
     pending: Vec<u8>,
     /// Promised units, each with the units that follow it.
     promised: VecDeque<PromisedUnit>,
-    /// Position of the end of the last unit.
+    /// Position of the end of everything appended so far: units and history notes.
     position: u64,
     /// Position of the end of the taken bytes.
     taken: u64,
@@ -107,7 +107,8 @@ pub struct AofReport {
 #[derive(Debug)]
 struct WrittenAt {
     slots: Box<[u64]>,
-    /// Position of the last write without a key, which counts as a write of every key.
+    /// Position of the last write without a key, or of the beginning of this table: it counts as a write of
+    /// every key.
     floor: u64,
     /// Table indexes of keys that the open unit has written.
     touched: Vec<u16>,
@@ -149,7 +150,7 @@ impl AofStream {
         AofStream { epoch, ..AofStream::default() }
     }
 
-    /// Bytes that the allocator has given for the stream.
+    /// Bytes of heap memory that the stream takes.
     pub fn footprint(&self) -> usize {
         let written_at = self.written_at.as_deref().map_or(0, |written_at| {
             heap::boxed::<WrittenAt>()
@@ -160,7 +161,7 @@ impl AofStream {
         self.promised_bytes() + heap::vec(&self.pending) + written_at + self.awaited.len() * entry
     }
 
-    /// Bytes that the allocator has given for promised units and for the units after them. Cost: O(promises).
+    /// Bytes of heap memory that promised units and the units after them take. Cost: O(promises).
     pub fn promised_bytes(&self) -> usize {
         let unit = |unit: &PromisedUnit| {
             heap::vec(&unit.made)
@@ -207,7 +208,7 @@ impl AofStream {
         self.written_at.is_some()
     }
 
-    /// Sets whether replies wait until writes are durable.
+    /// Sets whether replies wait until writes are durable; they never do while the file is off.
     pub fn set_strict(&mut self, strict: bool) {
         let strict = strict && self.is_on;
         if strict != self.is_strict() {
@@ -217,7 +218,7 @@ impl AofStream {
         }
     }
 
-    /// Position of the end of the last unit.
+    /// Position of the end of everything appended so far.
     #[inline]
     pub fn position(&self) -> u64 {
         self.position
@@ -275,8 +276,8 @@ impl AofStream {
         std::mem::replace(&mut self.report.backlog, backlog)
     }
 
-    /// Appends a closed unit. With `stamp`, a timestamp precedes the unit if its second is later than the
-    /// last timestamp's.
+    /// Appends a closed unit if the file is on and the unit changes data. With `stamp`, a timestamp precedes
+    /// the unit if its second is later than the last timestamp's.
     pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping, stamp: Option<Now>) {
         if !self.is_on || !unit.changes_data() {
             return;

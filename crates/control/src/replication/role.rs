@@ -205,7 +205,7 @@ impl ReplicaRole {
         self.durable.awaited = Some((position, offset));
     }
 
-    /// Bytes that the allocator has given out.
+    /// Bytes of heap memory that the role takes.
     pub fn footprint(&self) -> usize {
         sluice_base::heap::boxed::<ReplicaRole>()
             + sluice_base::heap::block(self.primary().host.capacity())

@@ -9,7 +9,7 @@ use std::iter::once;
 
 /// Buckets whose keys are deleted between two readings of the clock.
 const BUCKETS_AT_ONCE: usize = 4;
-/// Keys that one command deletes when a slot is taken out at once.
+/// One command deletes about this many keys when a slot is taken out at once.
 const KEYS_PER_COMMAND: usize = 64;
 
 /// Access with which the cluster deletes keys, expired or not.
