@@ -35,7 +35,7 @@ pub fn memory(text: &[u8]) -> Option<u64> {
     value.checked_mul(unit)
 }
 
-/// The shortest text of a number of bytes: in `gb`, `mb` or `kb` where it is a multiple.
+/// The shortest text of a number of bytes: in `gb`, `mb` or `kb` if it is a multiple of one of them.
 pub(crate) fn memory_text(bytes: u64) -> String {
     for (shift, suffix) in [(30, "gb"), (20, "mb"), (10, "kb")] {
         if bytes != 0 && bytes.trailing_zeros() >= shift {
@@ -45,8 +45,8 @@ pub(crate) fn memory_text(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// An integer as C's `strtoll` parses it: leading blanks, then a sign; empty text is zero; saturating.
-/// `None` when characters are left over.
+/// An integer as C's `strtoll` parses it: leading blanks, then a sign; empty text is zero, and numbers out of
+/// range saturate. `None` when characters are left over.
 pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
     let text = until_zero(text);
     let blanks = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());

@@ -154,7 +154,7 @@ struct Line {
     needed: bool,
 }
 
-/// The lines that give a parameter its value; none where the default, without a line, has the same effect.
+/// The lines that give a parameter its value; none for a value that the reference does not write.
 fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
     let name = id.param().name;
     let line = |rest: &[u8], needed: bool| Line { text: [name.as_bytes(), b" ", rest].concat(), needed };

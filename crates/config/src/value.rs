@@ -11,7 +11,7 @@ use crate::row::{Empty, Param, ParamKind, UnitOfMeasure, ZeroBytes};
 
 pub(crate) mod check;
 
-/// Why a value was refused, in the words of the reference.
+/// Why a value was refused, in the words of the reference if it has the same check.
 pub(crate) type Reason = Cow<'static, str>;
 
 /// The value of one parameter; the parameter's [`ParamKind`] determines the variant.

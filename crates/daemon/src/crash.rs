@@ -153,8 +153,8 @@ fn write_frames(log: &File) {
     }
 }
 
-/// The address range of the program in memory, to print addresses in the program. The C library would name
-/// the program by its first argument, over which the process title is written (`title.rs`).
+/// The address range of the program in memory, to print addresses as offsets in the program. The C library
+/// would name the program by its first argument, over which the process title is written (`title.rs`).
 struct LoadedProgram {
     start: AtomicUsize,
     /// The first address after the program; 0: not known.
@@ -435,7 +435,7 @@ const END: &str =
     "\n=== SLUICE BUG REPORT END. Please send this report with your configuration to the project. ===\n";
 /// Bytes of a signal stack: reading the program's debug information takes some hundred KiB.
 const SIGNAL_STACK_BYTES: usize = 2 << 20;
-/// Maximum functions on the stack that SIGALRM shows.
+/// SIGALRM shows at most this many functions on the stack.
 const FRAMES_MAX: i32 = 100;
 /// Maximum bytes of a path that the kernel accepts, the terminating zero included.
 const PATH_BYTES: usize = 4096;

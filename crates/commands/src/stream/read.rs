@@ -1,7 +1,7 @@
 //! XREAD and XREADGROUP.
 //!
-//! Both reply with existing entries. If there are none and BLOCK was given, a client that may wait waits; the
-//! command is run again when one of its keys changes, for example when an entry is added. `$` and `+` then
+//! Both reply with existing entries. If there are none, BLOCK was given and waiting is allowed, the command
+//! waits; it is run again when one of its keys changes, for example when an entry is added. `$` and `+` then
 //! keep the ids for which they stood in the first run.
 
 use crate::args::Args;
@@ -125,7 +125,7 @@ fn deadline_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     }
 }
 
-/// The reply of streams with their entries; the number of streams is known only at the end.
+/// The reply: streams with their entries. The number of streams is known only at the end.
 struct StreamsReply {
     begun: Option<sluice_resp::Deferred>,
     len: usize,

@@ -1,4 +1,4 @@
-//! The arguments and inputs of ZUNION, ZINTER and ZDIFF, and the aggregation of scores.
+//! The arguments and inputs of ZUNION, ZINTER, ZDIFF and their variants, and the aggregation of scores.
 
 use crate::args::Args;
 use crate::error::CmdError;

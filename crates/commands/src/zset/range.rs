@@ -231,7 +231,7 @@ enum RangeBy {
     Lex,
 }
 
-/// The parts of a range that the command's name determines.
+/// The parts of a range that the command's name determines; `None`: an option determines the part.
 #[derive(Clone, Copy, Debug)]
 struct Fixed {
     by: Option<RangeBy>,

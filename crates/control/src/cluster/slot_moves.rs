@@ -126,7 +126,7 @@ impl SlotMoves {
         self.carried.exported += now.saturating_sub(std::mem::replace(&mut link.sent_bytes, now));
     }
 
-    /// The import of a session. Cost: O(imports), one for each source.
+    /// The import of a session. Cost: O(imports).
     pub fn link(&self, session: SessionKey) -> Option<&ImportLink> {
         self.links.iter().find(|link| link.session == session)
     }

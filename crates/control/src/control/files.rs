@@ -12,7 +12,7 @@ impl Control {
         self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
     }
 
-    /// Whether writes are refused because the last save failed.
+    /// Whether writes are refused because the last save failed; never without save points.
     #[inline]
     pub fn refuses_writes(&self) -> bool {
         self.persistence.saving.failed

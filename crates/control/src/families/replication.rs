@@ -1,4 +1,4 @@
-//! Commands that a replica sends to its primary, SYNC, PSYNC and REPLCONF; and WAIT and WAITAOF.
+//! Commands that a replica sends to its primary (SYNC, PSYNC and REPLCONF), and WAIT and WAITAOF.
 //!
 //! A replica is a client that has requested the data. It receives a snapshot, then the stream; its
 //! later commands get no reply. A replica that reconnects continues at its offset if the backlog reaches back

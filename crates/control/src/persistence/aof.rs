@@ -351,8 +351,8 @@ impl AofStream {
         self.promised.iter().map(|unit| unit.commands.left()).sum()
     }
 
-    /// Makes about `bytes` of the first promised bytes. Values that are no longer needed are
-    /// moved to `garbage`.
+    /// Makes about `bytes` of the promised bytes, oldest first. Values that are no longer needed are moved to
+    /// `garbage`.
     pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         let mut left = bytes;
         for unit in self.promised.iter_mut().filter(|unit| !unit.is_whole()) {
@@ -417,9 +417,9 @@ impl AofStream {
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }
 
-    /// The position that must be durable before the reply of a command that is about to run, not counting
-    /// the command's own changes: the position of the last write of any of its keys, or the end of the
-    /// stream if the command reads more than its keys.
+    /// The position that must be durable before the reply of a command that is about to run, not counting the
+    /// command's own changes: the position of the last write of any of its keys, or the end of the stream if
+    /// the command reads more than its keys. 0 without `appendfsync always`.
     pub fn needed_by(&self, spec: &Spec, args: Args<'_>) -> u64 {
         let Some(written_at) = &self.written_at else { return 0 };
         if shows_libraries(spec) {

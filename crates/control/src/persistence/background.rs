@@ -9,7 +9,7 @@
 //!
 //! Invariants: (1) one job at a time; (2) the file has the data that the keyspace had between two units
 //! (commands, transactions or scripts); (3) no command waits for a job: a change copies the changed entry,
-//! once; (4) the job waits instead: while more than `AHEAD_WEIGHT` bytes are on their way to the file, the
+//! once; (4) the job waits instead: while at least `AHEAD_WEIGHT` bytes are on their way to the file, the
 //! cursor (the position up to which the job has captured) does not advance. Entries captured because a
 //! command is about to change them are given to the thread even then, and are shown in INFO; (5) an emptied
 //! database is captured first, and then freed.

@@ -35,7 +35,7 @@ use std::sync::Arc;
 const TICK_NS: u64 = sluice_cluster::CRON_MS * 1_000_000;
 
 impl ClusterDriver<'_> {
-    /// As [`Engine::start_cluster`](crate::engine::Engine::start_cluster).
+    /// See [`Engine::start_cluster`](crate::engine::Engine::start_cluster).
     pub(crate) fn start_cluster(
         &mut self,
         file: Option<&[u8]>,
@@ -48,7 +48,7 @@ impl ClusterDriver<'_> {
         Ok(())
     }
 
-    /// As [`Engine::begin_cluster`](crate::engine::Engine::begin_cluster).
+    /// See [`Engine::begin_cluster`](crate::engine::Engine::begin_cluster).
     pub(crate) fn begin_cluster(
         &mut self,
         saved: Option<&SavedCluster>,

@@ -2,10 +2,10 @@
 //! of a quarter of a millisecond an iteration, the holding of writers, and functions for the code of the link
 //! to the other node (`export_links.rs`) and for tests.
 //!
-//! That code calls [`begin_export`] once it has sent ACK; it takes the bytes of the stream as the session has
-//! room, as tests do by [`take_export_output`] and [`note_link_backlog`]; [`request_pause`] at REQUEST-PAUSE;
-//! [`say`] for ACK and FAILOVER-GRANTED; [`next_export_news`] once an iteration; [`end_export`] when the
-//! other node owns the slots, after the new map, or when the job has failed.
+//! That code calls [`begin_export`] once it has sent ACK, [`request_pause`] at REQUEST-PAUSE, [`say`] for its
+//! messages, [`next_export_news`] once an iteration, and [`end_export`] when the other node owns the slots,
+//! after the new map, or when the job has failed. It takes the bytes of the stream as the session has
+//! room; tests take them by [`take_export_output`] and [`note_link_backlog`].
 
 mod ending;
 pub(crate) mod held;
@@ -22,7 +22,8 @@ use sluice_control::cluster::exports::{ExportId, ExportNews, ExportWalk, SlotExp
 use sluice_control::process::Process;
 use sluice_keyspace::Keyspace;
 
-/// Nanoseconds that work for exports may take in one iteration, during which every client waits.
+/// Nanoseconds that the walk and the formatting usually take at most in one iteration; every client waits
+/// meanwhile.
 const SLICE_NS: u64 = 250_000;
 /// A slice is longer by [`SLICE_NS`] for each multiple of this many bytes of changes that wait for the image
 /// of a large value. The changes are in memory, so writers must not add them faster than the image is

@@ -14,7 +14,7 @@ pub(crate) enum LcsReply {
 #[derive(Debug)]
 pub(crate) struct LcsOptions {
     pub(super) asked: LcsReply,
-    /// Shortest match that is reported; 0 or less: all are.
+    /// Shortest match that is reported; 0 or less: all matches are reported.
     pub(super) match_len_min: i64,
     pub(super) with_match_len: bool,
 }
@@ -100,7 +100,7 @@ impl Search {
         self.row.last().map_or(0, |last| *last as usize)
     }
 
-    /// Follows the bits back from the last corner.
+    /// Finds the runs of the subsequence by following the bits back from the last corner of the table.
     fn matches(&self, a: &[u8], b: &[u8]) -> CommonRun {
         let words = words_of_row(b);
         let mut matches = Vec::new();

@@ -203,8 +203,8 @@ impl ExportStream {
         self.waiting.is_empty() && self.late.is_empty() && self.failure.is_none()
     }
 
-    /// Bytes of changes that wait in memory behind an unformatted image in the buffer; the spool takes
-    /// them only after the image.
+    /// Bytes of changes that wait in memory until the unformatted image ahead of them is formatted; the spool
+    /// takes them only then.
     pub fn changes_that_wait(&self) -> usize {
         self.changes_bytes
     }

@@ -48,7 +48,7 @@ enum ClientType {
 /// Traits that options may require or exclude.
 #[derive(Debug, Default)]
 struct ClientTraits<'a> {
-    /// Ids, sorted after all are parsed. `None` means no condition; no client has an id of an empty list.
+    /// Ids, sorted after all are parsed. `None` means no condition; an empty list matches no client.
     ids: Option<Vec<i64>>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,

@@ -96,7 +96,7 @@ struct Tap<'a> {
 }
 
 impl Tap<'_> {
-    /// Adds the entries that the keyspace has captured to the stream.
+    /// Adds to the stream the entries that the keyspace has captured.
     fn captured(&mut self) {
         if is_made(Mistake::CommandAheadOfImage) {
             return;
@@ -168,7 +168,8 @@ impl Tap<'_> {
         job.note_written(self.now_ns, bytes);
     }
 
-    /// Adds the command as the replication stream has it. Its keys are all in one slot.
+    /// Adds the command in the form that the replication stream has, which may be several commands. The keys
+    /// of each are all in one slot.
     fn propagation(&mut self, propagation: &Propagation, command: TappedCommand<'_>) {
         let named = command.args.and_then(|args| match args.spec().map(|spec| route_of(spec, *args)) {
             Some(SlotRoute::Slot(slot)) => Some(slot),
