@@ -81,7 +81,7 @@ fn delex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     remove_if(ctx, args, |text| text.is(args.at(3)) == wants_equal)
 }
 
-/// Removes the first key if `holds` is true for its string, and replies whether it did.
+/// Removes the first key if `holds` is true for its string, and replies with the number of removed keys.
 fn remove_if(ctx: &mut WriteCtx<'_>, args: Args<'_>, holds: impl FnOnce(Str<'_>) -> bool) -> Run {
     let removes = match ctx.db.get_uncounted(args.key(1)) {
         Some(entry) => holds(str_of(entry)?),
@@ -94,8 +94,8 @@ fn remove_if(ctx: &mut WriteCtx<'_>, args: Args<'_>, holds: impl FnOnce(Str<'_>)
     Ok(Outcome::Done)
 }
 
-/// Removes the first key, which exists, and propagates DEL, which has the same effect on a replica
-/// with another value.
+/// Removes the first key, which exists. DEL is propagated in place of the command, because DEL works even on
+/// a replica whose value differs.
 fn remove(ctx: &mut WriteCtx<'_>, args: Args<'_>) {
     let key = args.key(1);
     ctx.db.remove(key, Event::Del);

@@ -5,7 +5,8 @@ use sluice_value::Type;
 /// The event for which a client waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
-    /// The end of a CLIENT PAUSE.
+    /// The end of the condition for which the gate or a handler has postponed the request, for example CLIENT
+    /// PAUSE or a failover.
     Pause,
     /// The end of a suspended transaction or script; the request has not been processed yet.
     Held,
@@ -20,7 +21,7 @@ pub enum WaitFor {
     Users,
     /// The end of earlier loads of user files; the command is then run again.
     UserLoads,
-    /// The end of the server, which waits for its replicas.
+    /// The end of the server, which waits for its replicas or for the takeover by one of them.
     Shutdown,
     /// A thread that can produce the reply.
     SlowRead {
@@ -87,8 +88,8 @@ pub struct BlockOn {
 }
 
 impl WaitFor {
-    /// Whether the waiting client is reported as blocked. A client that waits for a load or a reply
-    /// counts as running a long command.
+    /// Whether the waiting client is reported as blocked. Other waits, for example for a load, a reply or the
+    /// end of another client's script, count as a running command.
     pub fn is_blocked(&self) -> bool {
         match self {
             WaitFor::Load

@@ -1,7 +1,7 @@
 //! Sorted sets.
 //!
-//! Each file has the handlers, which read arguments and write replies, and `op_` functions, which
-//! change the data.
+//! Each file has the handlers of some commands. Functions that begin with `op_` change the data and reply for
+//! several handlers.
 
 mod add;
 mod combine;

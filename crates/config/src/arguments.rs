@@ -15,10 +15,11 @@ pub struct CommandLine {
 
 /// Reads the arguments that follow the program's name.
 ///
-/// A first argument without `-` is the config file. `-` as the first or last argument stands for standard
-/// input. `--name` begins a line, and the arguments that follow are its words; an argument with `--` in front
-/// is a word, too, if its line has no word yet. For example, `--port 6380 --save ""` is two lines. `--save`
-/// without words is `--save ""`, and a `--name` that follows it begins the next line.
+/// A first argument that does not begin with `-` is the config file. `-` as the first or last argument stands
+/// for standard input. `--name` begins a line, and the arguments that follow are its words; an argument with
+/// `--` in front is a word, too, if its line has no word yet. For example, `--port 6380 --save ""` is two
+/// lines. `--save` without words is `--save ""`, and a `--name` that follows it, or follows `--sentinel`,
+/// begins the next line.
 pub fn command_line(arguments: &[&[u8]]) -> CommandLine {
     let mut result = CommandLine::default();
     let mut needs_word = false;

@@ -167,7 +167,7 @@ impl Config {
         rules
     }
 
-    /// The percentiles that INFO latencystats shows, as given.
+    /// The percentiles that INFO latencystats shows, in the order given.
     pub fn latency_percentiles(&self) -> &[f64] {
         let ParamValue::Percentiles(values) = self.value(param::LATENCY_TRACKING_INFO_PERCENTILES) else {
             unreachable!("invariant 2: the kind of latency-tracking-info-percentiles")
@@ -189,9 +189,8 @@ impl Config {
         id.param().kind.text(self.value(id))
     }
 
-    /// Sets a parameter on the server's own behalf, whatever its [`Traits`] allow to clients: the
-    /// working directory as the kernel names it, a number of clients that the system allows, REPLICAOF.
-    /// The error is the reason.
+    /// Sets a parameter on the server's own behalf, whatever its [`Traits`] allow to clients, for example the
+    /// working directory as the kernel names it, or the primary after REPLICAOF. The error is the reason.
     pub fn assign(&mut self, id: impl Into<ParamId>, words: &[&[u8]]) -> Result<(), String> {
         let id = id.into();
         let value = id.param().parse(words, self.value(id), Onto::Replace).map_err(String::from)?;
@@ -245,7 +244,7 @@ impl Config {
         self.locations.0.iter().rfind(|(of, _)| *of == id).map(|(_, location)| location)
     }
 
-    /// The error that a parameter of the file could not be applied, with the line that set it.
+    /// The error that a parameter could not be applied, with the last line that set it, if there is one.
     pub fn cannot_apply(&self, id: impl Into<ParamId>, reason: &str) -> LoadError {
         let id = id.into();
         let location = self.location_of(id).cloned().unwrap_or_default();

@@ -38,8 +38,8 @@ pub const COMMAND_LINE: &str = "command line";
 pub struct Location {
     /// The file's name as given to [`crate::parse_file`] or by the loader; [`COMMAND_LINE`] for an option.
     pub source: String,
-    /// Line number from 1; for [`crate::parse_file`] the command line's options follow the file's last
-    /// line, as in the reference.
+    /// Line number from 1; 0: no line is known. For [`crate::parse_file`] the command line's options follow
+    /// the file's last line, as in the reference.
     pub line: usize,
     /// The line without blanks at its ends.
     pub text: String,
@@ -48,9 +48,9 @@ pub struct Location {
 }
 
 impl LoadError {
-    /// The text for the operator: several lines, the first empty; `version` is the server's version. The
-    /// first lines are the reference's. Lines of this server follow: whether the line is an option, the
-    /// hint about comments, how to list all errors at once.
+    /// The text for the operator, in several lines; `version` is the server's version. The first lines are
+    /// the reference's. Lines of this server follow, for example the hint about comments, and how to list all
+    /// errors at once.
     pub fn report(&self, version: &str) -> String {
         match self {
             LoadError::Line(bad) => {

@@ -1,4 +1,5 @@
-//! The example file: every parameter with its prose and its default. Loading it changes nothing.
+//! The example file: every parameter that is not hidden, with its prose and its default. Loading it changes
+//! nothing.
 
 use crate::config::Config;
 use crate::rewrite::{Force, rewrite};

@@ -5,8 +5,8 @@ use crate::load::parse_file;
 use crate::rewrite::{Force, rewrite};
 use crate::set::{Origin, Phase};
 
-/// Parses `data` in every way in which the server parses input from outside; panics only if an invariant
-/// of this crate is broken.
+/// Parses `data` in every way in which this crate parses input from outside; panics only if an invariant of
+/// this crate is broken.
 pub fn fuzz_parse(data: &[u8]) {
     let words: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let line = crate::command_line(&words);

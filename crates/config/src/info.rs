@@ -55,7 +55,7 @@ impl ParamFacts {
     }
 }
 
-/// One word for each property of a parameter.
+/// One word for each property that the reply of CONFIG INFO names.
 fn flags(param: &Param, is_alias: bool) -> Vec<&'static str> {
     let traits = [
         (Traits::IMMUTABLE, "immutable"),

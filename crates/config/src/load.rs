@@ -36,7 +36,8 @@ impl<F: FnMut(&[u8]) -> Result<Vec<(String, Vec<u8>)>, String>> Loader for F {
 
 /// The configuration that `text` describes, followed by `options`, the lines of [`crate::CommandLine`].
 ///
-/// `source` names the text in errors. Later lines win; `save` and `client-output-buffer-limit` add up.
+/// `source` names the text in errors. Later lines win; `save`, `client-output-buffer-limit` and
+/// `announce-endpoint-for` add up.
 pub fn parse_file(
     text: &[u8],
     source: &str,
@@ -76,7 +77,7 @@ struct Load<'a> {
     save_seen: bool,
     /// Files that were included so far, at any depth.
     included: usize,
-    /// The errors so far, `errors_max` at most.
+    /// The errors so far, at most `errors_max`.
     errors: Vec<LoadError>,
     errors_max: usize,
     loader: &'a mut dyn Loader,

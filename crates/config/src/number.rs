@@ -9,8 +9,8 @@ pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
 
 /// A number of bytes: digits, then nothing or `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` in any case.
 ///
-/// Text without digits is zero, as in the reference. `None` for a product above 64 bits; the reference
-/// lets it wrap.
+/// Text without digits is zero, as in the reference. `None` for another suffix, for more than 127 digits, and
+/// for a result above 64 bits, which the reference lets wrap.
 pub fn memory(text: &[u8]) -> Option<u64> {
     let text = until_zero(text);
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
@@ -35,7 +35,7 @@ pub fn memory(text: &[u8]) -> Option<u64> {
     value.checked_mul(unit)
 }
 
-/// The shortest text of a number of bytes: in `gb`, `mb` or `kb` where it is a multiple.
+/// The shortest text of a number of bytes: in `gb`, `mb` or `kb` if it is a multiple of one of them.
 pub(crate) fn memory_text(bytes: u64) -> String {
     for (shift, suffix) in [(30, "gb"), (20, "mb"), (10, "kb")] {
         if bytes != 0 && bytes.trailing_zeros() >= shift {
@@ -45,8 +45,8 @@ pub(crate) fn memory_text(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// An integer as C's `strtoll` parses it: leading blanks, then a sign; empty text is zero; saturating.
-/// `None` when characters are left over.
+/// An integer as C's `strtoll` parses it: leading blanks, then a sign; empty text is zero, and numbers out of
+/// range saturate. `None` when characters are left over.
 pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
     let text = until_zero(text);
     let blanks = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());

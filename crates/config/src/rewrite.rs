@@ -1,9 +1,9 @@
 //! CONFIG REWRITE: the config file with the current values, in as much of its old shape as can be kept.
 //!
-//! A line of a known parameter is replaced in its place, and so are `user` lines; lines that are no
-//! longer needed become empty, and several empty lines become one. Comments, `include` and other
-//! directives stay. A parameter that has no line yet and differs from its default is appended below a
-//! marker line. A line that no server of this version would accept becomes a comment.
+//! A line of a known parameter is replaced in its place, and so are `user` and `role` lines; lines that are
+//! no longer needed become empty, and several empty lines become one. Comments, `include` and other
+//! directives stay. A parameter that has no line yet and differs from its default is appended below a marker
+//! line. A line that no server of this version would accept becomes a comment.
 //!
 //! The result loads to the same [`Config`], and a second rewrite changes nothing; with one exception:
 //! `save` lines of included files add to the `save` line that was written here.
@@ -22,7 +22,7 @@ use crate::value::{ClientClass, DEFAULT_LIMITS, ParamValue};
 /// The parameters that get a line although the file has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Force {
-    /// Parameters with a value other than the default.
+    /// Parameters with a value other than the default, and a few that are always written.
     Changed,
     /// All parameters that have a value: for DEBUG CONFIG-REWRITE-FORCE-ALL.
     All,
@@ -48,7 +48,7 @@ struct ConfigRewrite {
     lines: Vec<Vec<u8>>,
     /// The lines of parameters that are not yet replaced: position in `lines`, and the parameter.
     free: Vec<(usize, ParamId)>,
-    /// The `user` lines that are not yet replaced.
+    /// The `user` and `role` lines that are not yet replaced.
     free_users: VecDeque<usize>,
     has_marker: bool,
 }
@@ -154,7 +154,7 @@ struct Line {
     needed: bool,
 }
 
-/// The lines that give a parameter its value; none where the default, without a line, has the same effect.
+/// The lines that give a parameter its value; none for a value that the reference does not write.
 fn lines_of(id: ParamId, config: &Config) -> Vec<Line> {
     let name = id.param().name;
     let line = |rest: &[u8], needed: bool| Line { text: [name.as_bytes(), b" ", rest].concat(), needed };
@@ -214,8 +214,8 @@ fn written(kind: &ParamKind, value: &ParamValue) -> Vec<u8> {
     }
 }
 
-/// A user's line as a line of the file: words that contain quotes, which the reference leaves unquoted,
-/// would be read as other words.
+/// A user's line as a line of the file. Words that contain quotes are put in quotes; the reference leaves
+/// them as they are, so that it reads other words.
 fn written_user(line: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(line.len());
     push_words(&mut text, line, |_| false);

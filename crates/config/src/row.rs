@@ -87,7 +87,7 @@ pub enum ParamKind {
         /// Value when nothing is configured.
         default: &'static [&'static str],
     },
-    /// `notify-keyspace-events`: letters, each for a class of events.
+    /// `notify-keyspace-events`: letters, each for a class of events or a kind of channel.
     NotifyEvents,
     /// `replicaof`: host and port, or nothing.
     ReplicaOf,
@@ -148,11 +148,11 @@ impl Traits {
     pub(crate) const SENSITIVE: Traits = Traits(8);
     /// CONFIG SET is refused while a dataset is loading.
     pub(crate) const DENY_LOADING: Traits = Traits(16);
-    /// The value consists of several words.
+    /// The value may consist of several words.
     pub(crate) const MULTI_ARG: Traits = Traits(32);
     /// A value is applied again even if it is unchanged (a certificate file whose content is new).
     pub(crate) const VOLATILE: Traits = Traits(64);
-    /// Included in a crash report.
+    /// CONFIG INFO names this property: the reference includes the value in its crash report.
     pub const DEBUG: Traits = Traits(128);
     /// `CONFIG GET *` does not list the parameter; every other pattern and its name do. For parameters of
     /// this server alone, which tools that expect only the reference's names could not handle.

@@ -37,7 +37,7 @@ pub enum SetError {
     Unknown(String),
     /// The parameter may not change while a dataset is loading.
     Loading,
-    /// The value was refused, or could not be applied.
+    /// The parameter may not be set, or its value was refused or could not be applied.
     Failed {
         /// The parameter that is probably the cause.
         name: String,
@@ -120,7 +120,7 @@ fn acting(items: &[Item]) -> impl Iterator<Item = ParamId> + '_ {
 }
 
 impl Config {
-    /// Checks pairs of name and value, in order; the first fault is the error.
+    /// Checks all names, then all values, in order; the first fault is the error.
     pub fn prepare(
         &self,
         pairs: &[(&[u8], &[u8])],
@@ -196,7 +196,8 @@ impl Config {
     }
 }
 
-/// The words of a value: each blank separates, even where this leaves empty words; empty text has no words.
+/// The words of a value. With `MULTI_ARG`, each blank separates, even where this leaves empty words, and
+/// empty text has no words. Otherwise the text is one word.
 fn words_of(text: &[u8], traits: Traits) -> Vec<&[u8]> {
     match (traits.has(Traits::MULTI_ARG), text) {
         (true, b"") => Vec::new(),

@@ -11,7 +11,7 @@ use crate::row::{Empty, Param, ParamKind, UnitOfMeasure, ZeroBytes};
 
 pub(crate) mod check;
 
-/// Why a value was refused, in the words of the reference.
+/// Why a value was refused, in the words of the reference if it has the same check.
 pub(crate) type Reason = Cow<'static, str>;
 
 /// The value of one parameter; the parameter's [`ParamKind`] determines the variant.
@@ -107,7 +107,7 @@ impl ClientClass {
     }
 }
 
-/// The bits of `notify-keyspace-events`, one for each class of events.
+/// The bits of `notify-keyspace-events`, one for each letter except `A`.
 pub mod notify {
     /// `K`: publish on the key's channel.
     pub const KEYSPACE: u32 = 1;
@@ -162,7 +162,8 @@ pub mod notify {
         LETTERS.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| *letter).collect()
     }
 
-    /// `A` stands for this many letters, the first ones of [`LETTERS`].
+    /// `A` is shown in place of the first letters of [`LETTERS`], of which there are this many. `n` is one of
+    /// them and then not shown, as in the reference, although `A` does not set it.
     pub(super) const CLASSES: usize = 11;
 }
 

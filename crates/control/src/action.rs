@@ -1,4 +1,5 @@
-//! Requests to the process that need no answer.
+//! Requests to the process that are carried out later; their results, if any, arrive by calls of the engine's
+//! functions.
 
 use crate::cluster::slot_moves::ExportTarget;
 use crate::persistence::loading::LoadJob;

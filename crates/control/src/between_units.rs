@@ -50,7 +50,8 @@ pub enum BetweenUnits {
     Users,
     /// Decisions of the cluster node take effect: slots, role, published messages.
     Cluster,
-    /// Gathered invalidations are sent to tracking clients: prefixes, evicted rows, held-back invalidations.
+    /// Gathered invalidations are sent to tracking clients, for example those for prefixes, and for keys that
+    /// were evicted from the tracking table.
     Invalidations,
 }
 

@@ -52,7 +52,8 @@ pub struct Control {
     pub commandlog: CommandLog,
     /// Spikes of latency by event.
     pub latency: LatencyMonitor,
-    /// Commands renamed by the configuration: new name to old; an old name without a value is disabled.
+    /// Names changed by `rename-command`, each with its present meaning; no value: the name has no meaning
+    /// any more.
     pub renames: Arc<sluice_commands::Renames>,
     /// The time at which the server started.
     pub started: Now,
@@ -122,7 +123,7 @@ pub struct PersistenceState {
     pub aof: AofStream,
     /// Rewrites of the append-only file.
     pub rewriting: Rewriting,
-    /// Background saves and rewrites that commands have requested.
+    /// Requests of commands to begin background saves and rewrites, or to break saves off.
     pub asked: Vec<JobAsk>,
     /// State of background saves.
     pub saving: Watched<Saving>,
@@ -132,9 +133,9 @@ pub struct PersistenceState {
     pub dirty: u64,
     /// Number of changes since the start; never decreases.
     pub written: u64,
-    /// Time of the last save, in seconds since the epoch.
+    /// Time of the last successful save or, before it, of the start, in seconds since the epoch.
     pub last_save_s: i64,
-    /// Number of saves since the start.
+    /// Number of attempts to save since the start.
     pub saves: u64,
     /// Value of `dirty` after the last load, if that load read the whole RDB file in use: while `dirty`
     /// keeps this value, the file has exactly the present data. `None` otherwise.
@@ -178,7 +179,7 @@ pub struct ReplicationState {
     pub link_attempts: u64,
     /// Counts of the results of links to primaries.
     pub link_counts: LinkCounts,
-    /// The role that a client has requested, until it takes effect.
+    /// The role that a client or the cluster has requested, until it takes effect.
     pub role_wanted: Option<crate::replication::role::RoleWanted>,
     /// Keys to which clients of this server gave an expiry while it was a replica.
     pub local_expiries: crate::replication::local_expiry::LocalExpiries,
@@ -194,7 +195,8 @@ pub struct ReplicationState {
     pub good_replicas: Watched<i64>,
     /// `good_replicas` has to be counted again.
     pub count_good_replicas: bool,
-    /// A client waits for replicas, so they are asked for their offsets.
+    /// The replicas must be asked for their offsets, because a client, a shutdown or a slot migration waits
+    /// for them.
     pub ask_replicas: bool,
 }
 
@@ -209,7 +211,7 @@ pub struct DebugSwitches {
     pub cron_paused: bool,
     /// A signal to end the server arrived while the cron was paused.
     pub end_waits_for_cron: bool,
-    /// DEBUG DICT-RESIZING: whether tables may be resized.
+    /// DEBUG DICT-RESIZING: whether the indexes of keys shrink by themselves.
     pub resizing: bool,
     /// DEBUG QUICKLIST-PACKED-THRESHOLD, in bytes; 0 means the default.
     pub packed_threshold: usize,
@@ -454,7 +456,8 @@ impl Control {
         self.clients.blocking.release_postponed();
     }
 
-    /// Ends CLIENT CACHING after the next command, but not within a transaction that goes on.
+    /// Ends the effect of CLIENT CACHING after the command to which it applied, or after the whole
+    /// transaction.
     #[inline]
     pub fn end_caching(&mut self, session: &Session) {
         if session.transaction.is_some() || !session.tracks_reads {

@@ -161,7 +161,7 @@ pub struct ReportCtx<'a> {
     pub reply: Reply<'a>,
 }
 
-/// The context of commands that empty logs.
+/// The context of commands that empty logs, and of HOTKEYS.
 pub struct LogCtx<'a> {
     /// Time of the execution unit, by which keys expire.
     pub now: Now,

@@ -1,5 +1,5 @@
-//! Requests of the engine to the process that need an answer. Requests without an
-//! answer are [`crate::action::Action`]s.
+//! Requests of the engine to the process that are carried out during the call. Requests to be carried out
+//! later are [`crate::action::Action`]s.
 
 use sluice_base::LogLevel;
 use sluice_base::Now;
@@ -33,7 +33,7 @@ pub trait ProcessClock {
     /// The last reading of the clock, which may be as old as the previous command. Free.
     fn recent(&mut self) -> Now;
 
-    /// Stops the whole server for this time: DEBUG SLEEP.
+    /// Stops the whole server for this time, for example for DEBUG SLEEP.
     fn sleep(&mut self, microseconds: u64);
 
     /// Whether a run that cannot be suspended (a script, for example) must end. True if the run replays an
@@ -102,9 +102,9 @@ pub trait SnapshotFiles {
         file: SnapshotFile,
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
 
-    /// Begins spooling the replication stream to disk for this number of replicas, whose lag is too large
-    /// for the memory. The event loop is woken when data arrives for a replica that has read everything so
-    /// far. `Err` is a line for the log.
+    /// Begins spooling a stream to disk for this number of readers that lag too far for the memory: the
+    /// replication stream for replicas, or the stream of a slot migration for its target. The event loop is
+    /// woken when data arrives for a reader that has read everything so far. `Err` is a line for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
     /// Gives each data file (snapshots, append-only files) a second name that ends in `ending`, so that

@@ -30,8 +30,8 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
     data.chain(others)
 }
 
-/// Handlers, indexed by `Spec::id`. A command without a route must be a container; the test finds any
-/// other.
+/// Handlers, indexed by `Spec::id`. A command without a route must be a container that requires a subcommand;
+/// a test finds any other.
 pub fn handlers() -> Box<[Handler]> {
     let mut table = vec![Handler::Server(families::not_routed); sluice_command::table::COUNT];
     for route in all() {

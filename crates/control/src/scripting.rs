@@ -15,7 +15,7 @@ use sluice_session::Session;
 use std::sync::Arc;
 
 impl Control {
-    /// FUNCTION LIST. Cost: O(libraries).
+    /// FUNCTION LIST. Cost: O(libraries and their functions), and with WITHCODE O(bytes of their code).
     pub fn function_list(&mut self, session: &mut Session, args: Args<'_>) -> Run {
         let (mut pattern, mut with_code, mut index) = (None, false, 2);
         while index < args.len() {
@@ -176,7 +176,8 @@ impl Control {
     }
 
     #[cold]
-    /// Whether a script that declares writes may run for a client.
+    /// Whether a script with a `#!` line and without the flag `no-writes` may run now; not asked for scripts
+    /// from the primary or the append-only file.
     pub fn may_write_by_script(&self) -> Result<(), CmdError> {
         let control = self;
         if control.replication.replica.is_some()

@@ -38,5 +38,5 @@ pub fn wrong_form(container: &Spec, args: Args<'_>) -> CmdError {
     CmdError::owned(text)
 }
 
-/// Bytes of the name and of all arguments shown in an error.
+/// An error shows at most this many bytes of the name, and as many of all arguments together.
 const SHOWN_BYTES: usize = 128;

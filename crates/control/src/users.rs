@@ -36,7 +36,7 @@ impl UsersState {
         }
     }
 
-    /// Bytes that the allocator has given out. O(users, entries of the log).
+    /// Bytes of heap memory that the users, the log and a finished load take. O(users, entries of the log).
     pub fn footprint(&self) -> usize {
         let lists = self.log.footprint() + sluice_base::heap::vec(&self.revoked);
         self.users.footprint() + lists + self.loading.footprint()

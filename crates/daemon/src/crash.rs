@@ -53,9 +53,9 @@ pub trait ReportMemory: Sync {
 const FAULTS: [Signal; 5] =
     [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGABRT];
 
-/// Makes a panic print a report and end the process: state may be inconsistent, and a supervisor or a
-/// replica takes over. Reports go to this log file, or to standard output, and contain this version. To
-/// be called once, by the main thread. Errors: no free descriptor.
+/// Makes a panic print a report and end the process: state may be inconsistent, and a supervisor or a replica
+/// takes over. SIGALRM writes a stack to the log from now on. Reports go to this log file, or to standard
+/// output, and contain this version. To be called once, by the main thread. Errors: no free descriptor.
 pub fn install(
     log_file: Option<&Path>,
     version: &'static str,
@@ -153,8 +153,8 @@ fn write_frames(log: &File) {
     }
 }
 
-/// The address range of the program in memory, to print addresses in the program. The C library would name
-/// the program by its first argument, over which the process title is written (`title.rs`).
+/// The address range of the program in memory, to print addresses as offsets in the program. The C library
+/// would name the program by its first argument, over which the process title is written (`title.rs`).
 struct LoadedProgram {
     start: AtomicUsize,
     /// The first address after the program; 0: not known.
@@ -211,8 +211,8 @@ struct Unfinished {
 static UNFINISHED: Unfinished =
     Unfinished { path: [const { AtomicU8::new(0) }; PATH_BYTES], len: AtomicUsize::new(0) };
 
-/// Sets the file that the handler of a second signal removes; `None` for no file. A path that is too long
-/// is not removed.
+/// Sets the file that the handler of a second signal removes; `None` for no file. A file whose path is too
+/// long is not removed.
 pub fn set_unfinished(path: Option<&Path>) {
     UNFINISHED.len.store(0, Release);
     let bytes = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
@@ -260,7 +260,8 @@ pub struct SignalStack {
 }
 
 impl SignalStack {
-    /// Installs a stack for the calling thread. `None` where memory is refused: the library's stack stays.
+    /// Installs a stack for the calling thread. `None` if the kernel refuses the memory or the stack: the
+    /// library's stack stays.
     pub fn install() -> Option<SignalStack> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
@@ -376,7 +377,7 @@ fn write_process(mut log: &File) -> std::io::Result<()> {
 
 /// The name of this thread, and a line end.
 fn write_thread_name(mut log: &File) -> std::io::Result<()> {
-    // There is room for the name, because the kernel's thread names have 15 bytes at most.
+    // There is room for the name, because the kernel's thread names have at most 15 bytes.
     let mut buffer = [0; 32];
     let len = File::open("/proc/thread-self/comm")?.read(&mut buffer)?;
     log.write_all(&buffer[..len])
@@ -434,7 +435,7 @@ const END: &str =
     "\n=== SLUICE BUG REPORT END. Please send this report with your configuration to the project. ===\n";
 /// Bytes of a signal stack: reading the program's debug information takes some hundred KiB.
 const SIGNAL_STACK_BYTES: usize = 2 << 20;
-/// Maximum functions on the stack that SIGALRM shows.
+/// SIGALRM shows at most this many functions on the stack.
 const FRAMES_MAX: i32 = 100;
 /// Maximum bytes of a path that the kernel accepts, the terminating zero included.
 const PATH_BYTES: usize = 4096;

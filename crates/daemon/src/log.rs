@@ -234,7 +234,7 @@ fn display() -> ProgressDisplay {
     )
 }
 
-/// Columns of the terminal at standard output.
+/// Columns of the terminal at standard output; 80 if unknown.
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)

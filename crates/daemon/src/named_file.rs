@@ -1,8 +1,9 @@
 //! Files at configured paths, which another user may have created first: the log and the pid file. Their
 //! folder may be writable for everyone.
 //!
-//! Invariants: (1) a symbolic link is followed only if it belongs to root or to this user, as
-//! `/dev/stdout` does; (2) only a file that holds a process id is overwritten or removed.
+//! Invariants: (1) a symbolic link is followed only if it belongs to root or to this user, as `/dev/stdout`
+//! does; (2) a pid file is overwritten only if it is empty or holds a process id, and removed only if it
+//! holds the id of this process.
 
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
@@ -29,7 +30,7 @@ pub fn try_pid(path: &Path) -> io::Result<()> {
 }
 
 /// Writes the id of this process into the pid file; creates it if it is missing. Errors: the reason; a
-/// file that holds anything but a process id is left unchanged.
+/// regular file that holds anything but a process id is left unchanged.
 pub fn write_pid(path: &Path) -> io::Result<()> {
     let mut file = options_for(path)?.read(true).write(true).create(true).truncate(false).open(path)?;
     // A device or a pipe has no content to judge or to replace.

@@ -73,7 +73,7 @@ const TOLD_EVERY_NS: u64 = 5_000_000_000;
 /// Microseconds by which a note extends systemd's time limit: a disk that stalls for less does not make
 /// systemd end the start.
 const EXTENSION_US: u64 = 60_000_000;
-/// Maximum works that a status names.
+/// A status names at most this many works.
 const NAMED_MAX: usize = 3;
 
 #[cfg(test)]

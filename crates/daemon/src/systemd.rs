@@ -14,7 +14,7 @@ use std::time::Duration;
 pub enum NoteWait {
     /// No wait: a later note replaces this one.
     None,
-    /// One second at most.
+    /// At most one second.
     Second,
 }
 

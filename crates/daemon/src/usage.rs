@@ -91,7 +91,8 @@ fn page_bytes() -> usize {
     sysconf(SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |bytes| bytes as usize)
 }
 
-/// The approximate value of a version 1 control group without a limit.
+/// A limit of at least this many bytes counts as none: a version 1 control group without a limit reports a
+/// number above it.
 const NO_LIMIT: u64 = 1 << 62;
 
 #[cfg(test)]

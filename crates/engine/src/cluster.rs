@@ -7,10 +7,10 @@
 //!  CLUSTER …, PUBLISH, cron  ──────────────►                   └──► BusOrder ──next_bus_order──► the process
 //! ```
 //!
-//! Invariants: (1) the machine is stepped between two commands or transactions, and its decisions about the
-//! engine are carried out before any other command is executed; (2) orders leave in the machine's order; (3)
-//! a command that changes the cluster is answered when the machine answers the command's ticket, never when
-//! its handler returns.
+//! Invariants: (1) the machine is stepped between two commands, and by commands that concern it; its
+//! decisions about the engine are carried out once no transaction or script is in progress, before the next
+//! command of a client is executed; (2) orders leave in the machine's order; (3) a command that changes the
+//! cluster is answered when the machine answers the command's ticket, never when its handler returns.
 
 pub(crate) mod driver;
 pub(crate) mod driving;

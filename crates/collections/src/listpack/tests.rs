@@ -20,7 +20,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
         0 => ((rng.next_u64() as i64) >> rng.below(64)).to_string().into_bytes(),
         1 => (0..rng.below(12)).map(|_| b"0123456789-+ "[rng.below(13) as usize]).collect(),
         _ => {
-            // Long elements are rare: the test checks order.
+            // Long elements are rare: the test is about the order of many elements.
             let at = if rng.below(20) == 0 { 13 } else { 6 };
             vec![b'a' + rng.below(3) as u8; lens[rng.below(at) as usize]]
         }

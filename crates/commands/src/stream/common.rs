@@ -56,7 +56,7 @@ pub(crate) fn no_group(key: &[u8], group: &[u8]) -> CmdError {
     CmdError::owned(text)
 }
 
-/// The error for a subcommand with unknown arguments.
+/// The error for a subcommand with unknown or too many arguments.
 pub(crate) fn wrong_subcommand(container: &str, args: Args<'_>) -> CmdError {
     let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
     text.extend_from_slice(crate::error::shown(args.at(1), 128));
@@ -84,7 +84,7 @@ pub(crate) fn reply_id(reply: &mut Reply<'_>, id: StreamId) {
     reply.bulk(&text[..len]);
 }
 
-/// The decimal digits of an unsigned number.
+/// A buffer for the decimal digits of an unsigned number.
 struct IntText {
     digits: [u8; 20],
 }

@@ -1,7 +1,8 @@
 //! XREAD and XREADGROUP.
 //!
-//! Both reply with existing entries, or wait if there are none and BLOCK was given. A command that waited
-//! is run again when an entry was added. `$` and `+` then keep the ids for which they stood at first.
+//! Both reply with existing entries. If there are none, BLOCK was given and waiting is allowed, the command
+//! waits; it is run again when one of its keys changes, for example when an entry is added. `$` and `+` then
+//! keep the ids for which they stood in the first run.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -124,7 +125,7 @@ fn deadline_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     }
 }
 
-/// The reply of streams with their entries; the number of streams is known only at the end.
+/// The reply: streams with their entries. The number of streams is known only at the end.
 struct StreamsReply {
     begun: Option<sluice_resp::Deferred>,
     len: usize,
@@ -147,7 +148,7 @@ impl StreamsReply {
         reply.bulk(key);
     }
 
-    /// Ends the reply; the result is whether there was one.
+    /// Ends the reply. False: no stream was begun, so nothing was written.
     fn end(self, reply: &mut Reply<'_>) -> bool {
         let Some(deferred) = self.begun else { return false };
         match reply.protocol() {
@@ -306,8 +307,8 @@ struct GroupTurn<'a> {
     no_ack: bool,
 }
 
-/// The changes that reading made, for the replication stream. Ids are recorded only if the stream has a
-/// reader.
+/// The changes that reading made, for the replication stream. Ids are recorded only if commands are
+/// propagated.
 #[derive(Default)]
 struct Delivered {
     /// Ids of new entries that became pending.
@@ -361,7 +362,8 @@ impl GroupTurn<'_> {
             edit.pending_modified(1);
         }
         if propagating {
-            // Without new entries, no other command would create the consumer on receivers.
+            // Without new pending entries, no other command would create the consumer on replicas and in the
+            // AOF.
             if is_added && delivered.ids.is_empty() {
                 commands.push(consumer_argv((key.bytes, self.group), self.consumer));
             }
@@ -370,7 +372,7 @@ impl GroupTurn<'_> {
         Ok(())
     }
 
-    /// Sends entries that were not sent to any consumer yet.
+    /// Sends entries that were not sent to any consumer yet, and makes them pending unless NOACK was given.
     fn deliver(
         &self,
         group: &mut ConsumerGroup,
@@ -412,7 +414,8 @@ impl GroupTurn<'_> {
         delivered
     }
 
-    /// Sends the consumer's pending entries again and counts another delivery of each.
+    /// Sends the consumer's pending entries again, and counts another delivery of each that is still in the
+    /// stream.
     fn repeat(
         &self,
         group: &mut ConsumerGroup,
@@ -449,7 +452,7 @@ impl GroupTurn<'_> {
         delivered
     }
 
-    /// Adds the commands for receivers. `last_id` is the group's last id.
+    /// Adds the commands for the replication stream. `last_id` is the group's last id.
     fn propagate(&self, key: &[u8], delivered: Delivered, last_id: StreamId, commands: &mut Vec<Argv>) {
         let names = (key, self.group, self.consumer);
         for (deliveries, ids) in &delivered.again {

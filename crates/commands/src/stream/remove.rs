@@ -65,7 +65,7 @@ fn options(args: Args<'_>, mut at: usize) -> Result<(ReferenceMode, usize), CmdE
     Ok((said.unwrap_or(ReferenceMode::KeepRef), first))
 }
 
-/// The changes that a command made, for the reply and for replicas.
+/// The results of a command for its reply, and its changes for the replication stream.
 #[derive(Default)]
 struct Removal {
     fates: Vec<i64>,
@@ -134,7 +134,7 @@ impl Removal {
         }
     }
 
-    /// The changes as XACK for each group and XDEL, for receivers that do not know these commands.
+    /// The changes as one XACK for each group and an XDEL, for replicas that know neither XACKDEL nor XDELEX.
     fn commands(self, key: &[u8]) -> Vec<Argv> {
         let with_ids = |mut argv: Argv, ids: Vec<StreamId>| {
             argv.extend(ids.into_iter().map(StreamId::to_text));

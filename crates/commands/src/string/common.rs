@@ -7,8 +7,8 @@ use sluice_resp::Reply;
 use sluice_value::{PAGE_BYTES, Pages, Piece};
 use std::ops::Range;
 
-/// Writes a string as a bulk reply. Always inlined, because GET does little else; strings in pages take
-/// a function of their own.
+/// Writes a string as a bulk reply. Always inlined, because GET does little else; strings in pages are
+/// written by a separate function.
 #[inline(always)]
 pub(crate) fn reply_str(reply: &mut Reply<'_>, value: Str<'_>) {
     match value {

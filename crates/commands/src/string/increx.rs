@@ -57,6 +57,7 @@ impl<'a> Increment<'a> {
     }
 
     /// Reads the option at `i`, if it is allowed there; returns how many words it takes, its name included.
+    /// `None`: it is unknown or not allowed.
     fn take(&mut self, args: Args<'a>, i: usize) -> Option<usize> {
         if args.is(i, "NX") && matches!(self.condition, Condition::Always | Condition::Absent) {
             self.condition = Condition::Absent;
@@ -151,7 +152,8 @@ impl IncrexNumber for i64 {
         (i64::MIN, i64::MAX)
     }
     fn add(self, amount: i64, (lower, upper): (i64, i64)) -> (i64, Ordering) {
-        // The sum has more bits than both numbers, so that an overflow is a sum out of bounds like any other.
+        // The sum has 128 bits and cannot overflow: a sum that an `i64` cannot hold is out of bounds like any
+        // other.
         let sum = i128::from(self) + i128::from(amount);
         let side = if sum > i128::from(upper) {
             Ordering::Greater
@@ -297,8 +299,9 @@ enum ExpiryFate {
     EndsAt(i64),
 }
 
-/// Stores the sum. The command is propagated as SET of the sum, because other machines and versions may
-/// round differently, and version 9.1 does not know INCREX.
+/// Stores the sum, or deletes the key if its new expiry has passed already. The command is propagated as SET
+/// of the sum, because other machines and versions may round differently, and version 9.1 does not know
+/// INCREX.
 fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFate, expires: bool) {
     let expiry = match fate {
         ExpiryFate::EndsAt(at) if has_passed(ctx, at) => {
@@ -325,7 +328,7 @@ fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: Ex
     });
 }
 
-/// Replies with the new value and the amount that was added.
+/// Replies with the value after the command and the amount that was added.
 fn reply_pair<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, value: N, applied: N) {
     ctx.reply.array(2);
     value.reply(&mut ctx.reply);

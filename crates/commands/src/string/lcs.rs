@@ -46,8 +46,8 @@ fn string_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>, index: usize) -> Result<
     ctx.db.get(args.key(index)).map_or(Ok(Str::Inline(b"")), Entry::as_str)
 }
 
-/// The bytes of a string. A string in pages is copied, because [`check_size`] has limited both strings: the
-/// copy takes far less memory than the table.
+/// The bytes of a string. A string in pages is copied: [`check_size`] has limited both strings, so the copy
+/// takes far less memory than a table of lengths.
 fn in_one_piece(value: Str<'_>) -> Cow<'_, [u8]> {
     match value {
         Str::Int(_) | Str::Pages(_) => Cow::Owned(value.to_vec()),

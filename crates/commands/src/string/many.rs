@@ -67,7 +67,7 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Positions of the keys and values: all arguments after the command's name.
+/// Positions of the keys and values: all arguments after the command's name. An error if a value is missing.
 fn all_pairs(ctx: &WriteCtx<'_>, args: Args<'_>) -> Result<Range<usize>, CmdError> {
     if args.len() % 2 == 1 { Ok(1..args.len()) } else { Err(CmdError::Arity(ctx.spec.full_name)) }
 }
@@ -91,9 +91,9 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: Se
     }
 }
 
-/// The command with its expiry, whose amount is at `index`, given as PXAT. `options` is the position of
-/// the first option. An expiry may be repeated in the same unit, and the last one counts; earlier ones
-/// are dropped, because another unit next to PXAT is refused.
+/// The command with its expiry replaced by PXAT; `index` is the position of the expiry's amount. `options` is
+/// the position of the first option. An expiry may be repeated in the same unit, and the last one counts;
+/// earlier ones are dropped, because another unit next to PXAT is refused.
 fn with_pxat(args: Args<'_>, options: usize, index: usize, at_ms: i64) -> Argv {
     let words = args.to_vecs();
     let mut argv = words[..options].to_vec();

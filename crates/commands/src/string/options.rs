@@ -1,4 +1,4 @@
-//! The options that SET, GETEX and MSETEX share: a condition, an expiry, GET.
+//! The options of SET, GETEX and MSETEX: a condition, an expiry, GET.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -6,7 +6,7 @@ use crate::error::CmdError;
 use sluice_command::is_word;
 use sluice_keyspace::{ExpiryMode, SetExpiry};
 
-/// The command whose options are read: it decides which options besides the units of an expiry are accepted.
+/// The command whose options are read: it decides which options besides EX, PX, EXAT and PXAT are accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OptionsOf {
     /// SET: accepts NX, XX, IFEQ, IFNE, GET and KEEPTTL.
@@ -155,7 +155,8 @@ impl ExpiryUnit {
     }
 }
 
-/// The time given by the argument at `index`, in ms since the epoch; it must be positive and fit 64 bits.
+/// The time given by the argument at `index`, in ms since the epoch. The argument must be positive, and the
+/// time must fit in 64 bits.
 pub(super) fn expiry_at(
     args: Args<'_>,
     index: usize,

@@ -52,7 +52,7 @@ pub(super) fn setrange(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Refuses `more` bytes at `offset` if they would exceed the largest string.
+/// Refuses `more` bytes at `offset` if the string would become longer than the largest allowed one.
 fn check_size(ctx: &WriteCtx<'_>, offset: usize, more: &[u8]) -> Result<(), CmdError> {
     match offset.checked_add(more.len()) {
         Some(end) if end <= ctx.string_bytes_max() => Ok(()),

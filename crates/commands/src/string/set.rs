@@ -90,7 +90,8 @@ fn set_pxat(name: &[u8], key: Key<'_>, value: &[u8], at_ms: i64) -> Argv {
     vec![name.to_vec(), key.bytes.to_vec(), value.to_vec(), b"PXAT".to_vec(), at]
 }
 
-/// SET without the option IFNE. Replicas of version 9.1 do not know IFNE, and its condition was true here.
+/// SET without the options IFNE and GET. Replicas of version 9.1 do not know IFNE, and its condition was true
+/// here.
 fn without_condition(args: Args<'_>, expiry: ExpiryOption) -> Argv {
     let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
     if expiry == ExpiryOption::Keep {

@@ -26,7 +26,7 @@ pub(crate) struct AddFlags {
 }
 
 impl AddFlags {
-    /// Reads the options from the third argument on; the result includes the position after them.
+    /// Reads the options, which follow the key; the result includes the position after them.
     fn parse(args: Args<'_>) -> (AddFlags, usize) {
         let mut flags = AddFlags::default();
         let mut at = 2;

@@ -1,4 +1,4 @@
-//! The arguments and inputs of ZUNION, ZINTER and ZDIFF, and the aggregation of scores.
+//! The arguments and inputs of ZUNION, ZINTER, ZDIFF and their variants, and the aggregation of scores.
 
 use crate::args::Args;
 use crate::error::CmdError;
@@ -114,7 +114,7 @@ pub(crate) struct InputSet<'d> {
     pub(super) weight: f64,
 }
 
-/// The arguments of a call, from the number of keys on.
+/// The input sets and the options of a call.
 pub(crate) struct NumkeysCall<'d> {
     pub(super) sources: Vec<InputSet<'d>>,
     pub(super) aggregate: Aggregate,
@@ -126,9 +126,9 @@ pub(crate) struct NumkeysCall<'d> {
 /// The options that a command accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CombineOptions {
-    /// Commands that store: WEIGHTS and AGGREGATE.
+    /// ZUNIONSTORE and ZINTERSTORE: accept WEIGHTS and AGGREGATE.
     Store,
-    /// Commands that reply: WEIGHTS, AGGREGATE and WITHSCORES.
+    /// ZUNION and ZINTER: accept WEIGHTS, AGGREGATE and WITHSCORES.
     Reply,
     /// ZDIFFSTORE: accepts no options.
     DiffStore,
@@ -233,7 +233,8 @@ impl<'d> NumkeysCall<'d> {
         reply_elements(reply, shown_elements, elements.len(), shown);
     }
 
-    /// Number of members that all sets have in common, up to the limit. The sets must be sorted by size.
+    /// Number of members that all sets have in common, up to the limit. The caller sorts the sets by size,
+    /// because only the first is walked.
     pub(crate) fn count(&self) -> usize {
         let limit = if self.limit == 0 { usize::MAX } else { self.limit };
         self.inter().take(limit).count()

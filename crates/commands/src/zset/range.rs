@@ -231,7 +231,7 @@ enum RangeBy {
     Lex,
 }
 
-/// The parts of a range that the command's name determines.
+/// The parts of a range that the command's name determines; `None`: an option determines the part.
 #[derive(Clone, Copy, Debug)]
 struct Fixed {
     by: Option<RangeBy>,
@@ -413,7 +413,7 @@ pub(super) fn zrangestore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// ZRANGESTORE of these ranks, which are the same in each encoding.
+/// ZRANGESTORE of these ranks, which are the same in each encoding; DEL of the target if there are no ranks.
 fn stored_ranks(args: Args<'_>, ranks: &Range<usize>) -> Argv {
     let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Argv>();
     if ranks.is_empty() {

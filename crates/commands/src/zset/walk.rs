@@ -146,10 +146,10 @@ pub(super) fn zscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     filter.reply(ctx, |ctx| reply_scan_cursor(ctx, cursor), values, items)
 }
 
-/// Number of scan steps that one call makes, at most, for each requested element.
+/// One call makes at most this many scan steps for each requested element.
 const STEPS_PER_ELEMENT: u64 = 10;
 
-/// Roughly the length of a score with 17 digits, in bytes.
+/// A score with 17 digits fits in this many bytes.
 const SCORE_BYTES_MAX: usize = 32;
 
 /// The options of ZSCAN.

@@ -236,7 +236,7 @@ fn own_values(kind: &ParamKind) -> Vec<String> {
         ParamKind::Text { .. } => {
             ["a".repeat(45), "a".repeat(46), "a".repeat(256), "{port} {foo}".into(), "a,b".into()].to_vec()
         }
-        // No values are needed: the only parameter of this kind is not in the reference.
+        // `ANY` suffices for these kinds. The only parameter of kind `EndpointRules` is not in the reference.
         ParamKind::EndpointRules
         | ParamKind::Bool { .. }
         | ParamKind::BufferLimits
@@ -367,7 +367,8 @@ fn config_get_finds_what_the_reference_does() {
     }
 }
 
-/// Whether version 9.1 of the reference lacks this directive, or this line of it.
+/// Whether the directive that begins this line is one of this server alone, which version 9.1 of the
+/// reference lacks.
 fn is_ours(line: &str) -> bool {
     let name = line.split(' ').next().unwrap_or(line);
     ParamId::find(name.as_bytes()).is_some_and(|id| id.param().traits.has(Traits::NOT_IN_STAR))

@@ -1,4 +1,4 @@
-//! Conditions on text parameters beyond their type; the errors are the reference's.
+//! Conditions on text parameters beyond their type; the errors are the reference's if it has the parameter.
 
 use crate::subnets::Subnets;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -52,8 +52,8 @@ fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Checks an announced address: it must be short, and must not contain the separators of `nodes.conf`,
-/// where it is written.
+/// Checks an announced address: it must be short, and contain only characters that `nodes.conf`, where it is
+/// written, permits.
 pub(crate) fn announced_ip(text: &[u8]) -> Check {
     reject_if(text.len() >= 46, "cluster-announce-ip is too long")?;
     reject_if(!fits_node_file(text), "cluster-announce-ip contains invalid character")

@@ -339,9 +339,9 @@ impl SlotExports {
         may_go_on.then_some(self.pace.until_ns)
     }
 
-    /// Whether no export needs work in this iteration: all walks are complete, nothing waits to be
-    /// formatted or spooled, and the other nodes have not requested a pause. `exchanges` is as for
-    /// [`SlotExports::begun_ahead_of`].
+    /// Whether no export needs work in this iteration: none must fail because of `exchanges`, all walks are
+    /// complete, nothing waits to be formatted or spooled, and the other nodes have not requested a pause.
+    /// For `exchanges` see [`SlotExports::begun_ahead_of`].
     pub fn are_idle(&self, exchanges: u64) -> bool {
         let is_idle = |job: &SlotExport| {
             let is_walked = job.walk == ExportWalk::Done && (job.exchanges == exchanges || job.is_granted);

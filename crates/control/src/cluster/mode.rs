@@ -48,7 +48,7 @@ pub struct ClusterMode {
     pub has_kept_files: bool,
     /// Slots whose keys are being deleted.
     pub emptying: Emptying,
-    /// Connections of atomic moves of slots.
+    /// Connections of slot migrations.
     pub moves: SlotMoves,
     /// End of the write pause for a manual failover, in ms of the monotonic clock; `None` without a
     /// pause. The machine ends it; CLIENT UNPAUSE does not.
@@ -63,9 +63,9 @@ pub struct ClusterMode {
     pub pulse: Pulse,
     /// The open slots in the form that a full synchronisation sends; `None` if no slot is open.
     pub open_slots: Option<String>,
-    /// Encoded replies of CLUSTER SLOTS, SHARDS and NODES, kept until the map changes. For NODES the number
-    /// beside the reply is the count of machine inputs at which the reply was made: any further input makes
-    /// the reply outdated.
+    /// Encoded replies of CLUSTER SLOTS, SHARDS and NODES, kept until the map or the settings change; SHARDS,
+    /// which shows offsets, only until the machine's next tick. For NODES the number beside the reply is the
+    /// count of machine inputs at which the reply was made: any further input makes the reply outdated.
     pub replies: BTreeMap<KeptReply, (Option<u64>, Bytes)>,
     /// Counters of each slot.
     pub slot_stats: SlotStats,
@@ -84,7 +84,7 @@ pub struct Pulse {
     pub moved_ns: u64,
 }
 
-/// Slots that other nodes own and whose keys are being deleted here.
+/// Slots that this node does not own and whose keys are being deleted here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emptying {
     /// The slots to empty. This node neither owns nor receives any of these slots. On a replica the set is
@@ -93,7 +93,7 @@ pub struct Emptying {
     /// Slots of `slots` that were open for a manual move when another node claimed them, with the end of a
     /// grace period in ns of the monotonic clock. Until then their keys are not deleted, because keys that
     /// were not yet moved exist nowhere else. Within that period CLUSTER SETSLOT IMPORTING shows the keys
-    /// again; `valkey-cli --cluster fix` uses it to move them on to the owner.
+    /// again; `valkey-cli --cluster fix` uses this command to move the keys on to the owner.
     pub kept: BTreeMap<HashSlot, u64>,
     /// The slot of `slots` in which deletion has begun; all other slots still have all of their keys.
     pub begun: Option<HashSlot>,
@@ -175,7 +175,8 @@ pub struct KeptReply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedSlots {
     /// Slots that this node owns and serves, except open slots and slots whose new owner is not yet durable
-    /// in `nodes.conf` (`SlotMap::postponed`). Empty on a replica and while the cluster is down.
+    /// in `nodes.conf` (`SlotMap::postponed`). Empty on a replica, on a node that is about to end
+    /// (`SlotMap::is_leaving`), and while the cluster is down.
     pub own: SlotSet,
     /// Slots of this replica's primary, with the same exceptions. Empty on a primary, on a node that is
     /// about to end (`SlotMap::is_leaving`), and while the cluster is down.
@@ -331,8 +332,9 @@ impl ClusterMode {
         self.machine.awaited_map().or_else(decided).unwrap_or(&self.map)
     }
 
-    /// Bytes that the allocator has given for data that changes with the map and with requests; without
-    /// the machine's table of nodes, and without messages. O(kept replies).
+    /// Bytes of heap memory, as the allocator rounds them, for the map, kept replies, queues, waiting clients
+    /// and counters of slots; without the machine's table of nodes, without messages and without exports.
+    /// O(kept replies).
     pub fn footprint(&self) -> usize {
         let map = &self.map;
         let open = heap::vec(&map.migrating) + heap::vec(&map.importing);

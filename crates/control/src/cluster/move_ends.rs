@@ -1,5 +1,5 @@
-//! Events outside of the node's state machine that end slot migrations: a refused command, a flush, a load, a
-//! closed connection.
+//! Events outside of the node's state machine that end slot migrations: a refused command, an unexpected
+//! message, a flush, a load, a closed connection.
 
 use crate::Control;
 use crate::cluster::mode::ClusterMode;

@@ -1,4 +1,4 @@
-//! The directives that the cluster node's machine uses.
+//! The directives that the cluster node's state machine uses.
 
 use sluice_base::LogLevel;
 use sluice_cluster::{

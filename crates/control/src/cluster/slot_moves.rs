@@ -23,7 +23,8 @@ pub struct SlotMoves {
 }
 
 impl SlotMoves {
-    /// Whether any migration to or from this node has a connection.
+    /// Whether an import or export of this node is in progress; the connection of an export may still be
+    /// missing.
     pub fn are_under_way(&self) -> bool {
         !self.links.is_empty() || !self.exports.is_empty()
     }
@@ -43,7 +44,7 @@ pub struct CarriedBytes {
 pub struct ExportLink {
     /// The job in the node's machine.
     pub job: JobName,
-    /// The session of the target; `None` while the connection is being made.
+    /// The session of the target; `None` while the connection is being made, and after its loss.
     pub session: Option<SessionKey>,
     /// The stream; `None` until the target has agreed.
     pub stream: Option<ExportId>,
@@ -125,7 +126,7 @@ impl SlotMoves {
         self.carried.exported += now.saturating_sub(std::mem::replace(&mut link.sent_bytes, now));
     }
 
-    /// The import of a session. Cost: O(imports), one for each source.
+    /// The import of a session. Cost: O(imports).
     pub fn link(&self, session: SessionKey) -> Option<&ImportLink> {
         self.links.iter().find(|link| link.session == session)
     }

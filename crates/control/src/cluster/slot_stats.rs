@@ -43,7 +43,7 @@ impl SlotStats {
         }
     }
 
-    /// Bytes that the allocator has given for the counters.
+    /// Bytes of heap memory of the counters, as the allocator rounds them.
     pub fn footprint(&self) -> usize {
         heap::block(size_of_val(&*self.slots))
     }

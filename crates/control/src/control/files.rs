@@ -12,7 +12,7 @@ impl Control {
         self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
     }
 
-    /// Whether writes are refused because the last save failed.
+    /// Whether writes are refused because the last save failed; never without save points.
     #[inline]
     pub fn refuses_writes(&self) -> bool {
         self.persistence.saving.failed
@@ -44,8 +44,8 @@ impl Control {
         }
     }
 
-    /// The reason, as a line for the log, for which no rewrite may begin: the new file would replace one
-    /// that was loaded only in part.
+    /// The reason, as a line for the log, for which no rewrite may begin: a file that was loaded only in part
+    /// would be replaced, or ignored by the next start.
     pub fn rewrite_refusal(&self) -> Option<&'static str> {
         if self.persistence.partly_loaded.aof {
             return Some(PARTLY_LOADED_AOF);

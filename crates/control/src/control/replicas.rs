@@ -11,7 +11,8 @@ use sluice_replication::Primary;
 use sluice_session::{Caller, ClientKind, ReplicaState, Sessions};
 
 impl Control {
-    /// Whether fewer good replicas are online than `min-replicas-to-write` requires.
+    /// Whether fewer good replicas are online than `min-replicas-to-write` requires. Always false on a
+    /// replica, and if `min-replicas-max-lag` is 0.
     #[inline]
     pub fn lacks_replicas(&self) -> bool {
         let needed = self.config.int(param::MIN_REPLICAS_TO_WRITE);

@@ -185,7 +185,8 @@ fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The caller with the data of its running command, for the caller's own line.
+/// The caller with the data of its running command, for the caller's own line; then the other sessions, and
+/// the data for all lines.
 fn running<'a>(
     ctx: &'a mut ReportCtx<'_>,
     args: Args<'_>,

@@ -63,7 +63,8 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// ASKING applies to the next command. If the next command is MULTI, ASKING applies to the whole transaction.
-/// Within a transaction, ASKING applies to the commands that follow.
+/// Within a transaction, ASKING applies to the commands that follow. If a script calls ASKING, it has no
+/// effect.
 fn asking(ctx: &mut SessionCtx<'_>, _: Args<'_>) -> Run {
     if !ctx.limits.is_cluster {
         return Err(CmdError::NO_CLUSTER);

@@ -1,4 +1,4 @@
-//! Commands that a replica sends to its primary, SYNC, PSYNC and REPLCONF; and WAIT and WAITAOF.
+//! Commands that a replica sends to its primary (SYNC, PSYNC and REPLCONF), and WAIT and WAITAOF.
 //!
 //! A replica is a client that has requested the data. It receives a snapshot, then the stream; its
 //! later commands get no reply. A replica that reconnects continues at its offset if the backlog reaches back
@@ -268,7 +268,8 @@ fn replconf(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
             acknowledge(ctx, args.at(i + 1), aof);
             return Ok(Outcome::Done);
         }
-        // GETACK is obeyed only if it comes from this server's primary; any other client gets no reply.
+        // GETACK is obeyed if it comes from this server's primary, and ignored if it comes from any other
+        // client.
         if args.is(i, "GETACK") {
             if let Some(role) =
                 ctx.control.replication.replica.as_mut().filter(|_| ctx.session.caller.is_primary())

@@ -51,7 +51,7 @@ pub struct AofStream {
     pending: Vec<u8>,
     /// Promised units, each with the units that follow it.
     promised: VecDeque<PromisedUnit>,
-    /// Position of the end of the last unit.
+    /// Position of the end of everything appended so far: units and history notes.
     position: u64,
     /// Position of the end of the taken bytes.
     taken: u64,
@@ -107,7 +107,8 @@ pub struct AofReport {
 #[derive(Debug)]
 struct WrittenAt {
     slots: Box<[u64]>,
-    /// Position of the last write without a key, which counts as a write of every key.
+    /// Position of the last write without a key, or of the beginning of this table: it counts as a write of
+    /// every key.
     floor: u64,
     /// Table indexes of keys that the open unit has written.
     touched: Vec<u16>,
@@ -149,7 +150,7 @@ impl AofStream {
         AofStream { epoch, ..AofStream::default() }
     }
 
-    /// Bytes that the allocator has given for the stream.
+    /// Bytes of heap memory that the stream takes.
     pub fn footprint(&self) -> usize {
         let written_at = self.written_at.as_deref().map_or(0, |written_at| {
             heap::boxed::<WrittenAt>()
@@ -160,7 +161,7 @@ impl AofStream {
         self.promised_bytes() + heap::vec(&self.pending) + written_at + self.awaited.len() * entry
     }
 
-    /// Bytes that the allocator has given for promised units and for the units after them. Cost: O(promises).
+    /// Bytes of heap memory that promised units and the units after them take. Cost: O(promises).
     pub fn promised_bytes(&self) -> usize {
         let unit = |unit: &PromisedUnit| {
             heap::vec(&unit.made)
@@ -207,7 +208,7 @@ impl AofStream {
         self.written_at.is_some()
     }
 
-    /// Sets whether replies wait until writes are durable.
+    /// Sets whether replies wait until writes are durable; they never do while the file is off.
     pub fn set_strict(&mut self, strict: bool) {
         let strict = strict && self.is_on;
         if strict != self.is_strict() {
@@ -217,7 +218,7 @@ impl AofStream {
         }
     }
 
-    /// Position of the end of the last unit.
+    /// Position of the end of everything appended so far.
     #[inline]
     pub fn position(&self) -> u64 {
         self.position
@@ -275,8 +276,8 @@ impl AofStream {
         std::mem::replace(&mut self.report.backlog, backlog)
     }
 
-    /// Appends a closed unit. With `stamp`, a timestamp precedes the unit if its second is later than the
-    /// last timestamp's.
+    /// Appends a closed unit if the file is on and the unit changes data. With `stamp`, a timestamp precedes
+    /// the unit if its second is later than the last timestamp's.
     pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping, stamp: Option<Now>) {
         if !self.is_on || !unit.changes_data() {
             return;
@@ -350,8 +351,8 @@ impl AofStream {
         self.promised.iter().map(|unit| unit.commands.left()).sum()
     }
 
-    /// Makes about `bytes` of the first promised bytes. Values that are no longer needed are
-    /// moved to `garbage`.
+    /// Makes about `bytes` of the promised bytes, oldest first. Values that are no longer needed are moved to
+    /// `garbage`.
     pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         let mut left = bytes;
         for unit in self.promised.iter_mut().filter(|unit| !unit.is_whole()) {
@@ -416,9 +417,9 @@ impl AofStream {
         written_at.touched_all |= !matches!(found, Some(KeysFound::Some | KeysFound::ReadsBeyond));
     }
 
-    /// The position that must be durable before the reply of a command that is about to run, not counting
-    /// the command's own changes: the position of the last write of any of its keys, or the end of the
-    /// stream if the command reads more than its keys.
+    /// The position that must be durable before the reply of a command that is about to run, not counting the
+    /// command's own changes: the position of the last write of any of its keys, or the end of the stream if
+    /// the command reads more than its keys. 0 without `appendfsync always`.
     pub fn needed_by(&self, spec: &Spec, args: Args<'_>) -> u64 {
         let Some(written_at) = &self.written_at else { return 0 };
         if shows_libraries(spec) {

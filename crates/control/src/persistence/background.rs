@@ -9,7 +9,7 @@
 //!
 //! Invariants: (1) one job at a time; (2) the file has the data that the keyspace had between two units
 //! (commands, transactions or scripts); (3) no command waits for a job: a change copies the changed entry,
-//! once; (4) the job waits instead: while more than `AHEAD_WEIGHT` bytes are on their way to the file, the
+//! once; (4) the job waits instead: while at least `AHEAD_WEIGHT` bytes are on their way to the file, the
 //! cursor (the position up to which the job has captured) does not advance. Entries captured because a
 //! command is about to change them are given to the thread even then, and are shown in INFO; (5) an emptied
 //! database is captured first, and then freed.
@@ -76,8 +76,8 @@ pub struct JobNumbers {
     pub held_bytes: usize,
     /// Bytes of entries in databases emptied since the cut.
     pub detached_bytes: usize,
-    /// Bytes that the allocator has given for these databases. All of them count as used memory, because the
-    /// process learns only of the keyspace's chunks which parts are in use.
+    /// Bytes of heap memory that these databases take. All of them count as used memory, because the process
+    /// knows only for the databases of the keyspace which parts of their chunks are in use.
     pub detached_allocated_bytes: usize,
 }
 
@@ -88,7 +88,7 @@ pub enum Slice {
     None,
     /// Entries remain to be captured, and the thread has room.
     More,
-    /// The thread has to catch up, and will wake the event loop.
+    /// The thread has to catch up or is writing the rest, and will wake the event loop.
     Waits,
 }
 

@@ -97,7 +97,7 @@ pub struct PendingEnd {
 }
 
 impl PendingEnd {
-    /// Whether a replica has not yet reached the required offset.
+    /// Whether the shutdown waits for this session: a replica that has not yet reached the required offset.
     pub(crate) fn is_awaited(&self, session: &Session) -> bool {
         let waits = matches!(self.stage, EndStage::OpenUnit | EndStage::Replicas);
         let state = session.caller.replica_state().filter(|_| waits);

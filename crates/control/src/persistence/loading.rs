@@ -8,14 +8,15 @@
 //!  Engine::advance_load ◄───────────────────────── the keyspace, or why there is none: wake-up
 //! ```
 //!
-//! Invariants: (1) only the load sees the keyspace being filled, and the main thread waits for nothing; (2)
-//! expired keys are left out; (3) loading has no effects: nothing is propagated, no change is counted;
-//! watched keys count as changed if they are removed or added; (4) besides the keyspace, a load needs
-//! memory for one piece of the file and the value being read; (5) the old data is freed once the file is
-//! known to be loadable, before there is a second copy, except as described below; a file can also be merged
-//! into the old data; (6) during a load the engine's keyspace is empty and stays empty, or has old data that
-//! the load will replace: the gate refuses every command that could change it, and nothing is saved or
-//! rewritten.
+//! Invariants: (1) only the load sees the keyspace being filled, and the main thread waits for nothing,
+//! except for DEBUG RELOAD in a transaction; (2) expired keys of a snapshot are left out, except on a
+//! replica; (3) loading has no effects: nothing is propagated, except the deletions of left-out keys after
+//! the start, and no change is counted; watched keys count as changed if they are removed or added; (4)
+//! besides the keyspace, a load needs memory for one piece of the file and the value being read; (5) the old
+//! data is freed once the file is known to be loadable, before there is a second copy, except as described
+//! below; a file can also be merged into the old data; (6) during a load the engine's keyspace is empty and
+//! stays empty, or has old data that the load will replace: the gate refuses every command that could change
+//! it, and nothing is saved or rewritten.
 //!
 //! # Other sources and other loads
 //!

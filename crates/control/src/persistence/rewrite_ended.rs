@@ -28,7 +28,7 @@ impl Control {
         }
     }
 
-    /// Handles a failed rewrite: after several failures, the next rewrite because of the file's growth
+    /// Handles a failed rewrite: after several consecutive failures, the next automatic or scheduled rewrite
     /// begins only after a pause.
     pub fn rewrite_failed(&mut self, now: Now, process: &mut dyn Process) {
         // The setting decides, not whether the file is on, because a rewrite that failed before it began has
@@ -74,11 +74,11 @@ impl Control {
     }
 }
 
-/// Time between two log lines about a full disk, in seconds.
+/// Time between two log lines about the lack of disk space for a rewrite, in seconds.
 const TOO_SMALL_SAID_EVERY_S: i64 = 3600;
 
-/// From this number of consecutive failures on, the next rewrite because of the file's growth begins only
-/// after a pause.
+/// From this number of consecutive failures on, the next automatic or scheduled rewrite begins only after a
+/// pause.
 const FAILURES_FREE: u32 = 3;
 
 /// Longest pause after failures, in minutes.

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!  BGREWRITEAOF, growth, CONFIG SET appendonly yes
-//!      │ cut: what is pending goes into the file before, what follows into another ([`Process::switch_increment`])
+//!      │ cut: pending bytes go into the current increment, later bytes into a new one (`switch_increment`)
 //!      ▼
-//!  the job writes the base ──► the process puts the base in force ──► the files before are removed
-//!      └── fails, or is broken off: the file before goes on, with one more increment
+//!  the job writes the base ──► the process puts the base in force ──► the previous files are removed
+//!      └── if it fails or is broken off: the previous files stay in use, with one more increment
 //! ```
 //!
 //! A file that has grown by `auto-aof-rewrite-percentage` is rewritten. If the disk would have no room for
@@ -33,26 +33,29 @@ pub struct Rewriting {
     pub is_first: bool,
     /// The base of the rewrite in progress is the RDB file received from the primary.
     pub has_snapshot: bool,
-    /// Name of an RDB file received from the primary, and the stream's offset at which it has the data.
-    /// It could not become a base yet, because the thread of the previous append-only file had not ended;
-    /// the scheduled rewrite tries again.
+    /// Name of an RDB file received from the primary, and the offset in the replication stream to which its
+    /// data correspond. The file could not become a base yet, because the thread of the previous append-only
+    /// file had not ended; the scheduled rewrite tries again.
     pub awaited_file: Option<(Vec<u8>, u64)>,
     /// A rewrite whose base was the RDB file of the primary was broken off. Until the thread of the
     /// append-only file has ended, it may still use the RDB file.
     pub leaves_snapshot: bool,
     /// Whether the last completed rewrite failed.
     pub failed: bool,
-    /// Number of failures since the last success.
+    /// Number of failures since the last success, or since BGREWRITEAOF scheduled a rewrite.
     pub failures: u32,
-    /// Number of rewrites begun.
+    /// Number of attempts to begin a rewrite that writes its own base, for INFO; an RDB file from the primary
+    /// taken as the base is not counted.
     pub count: u64,
     /// Duration of the last rewrite, in seconds; `None` before the first.
     pub last_s: Option<i64>,
-    /// Bytes copied for changes of entries during the last rewrite.
+    /// Bytes of entries that were copied during the last rewrite because commands changed them before they
+    /// were written (copy on write).
     pub last_copied_bytes: u64,
-    /// No rewrite because of the file's growth begins before this time, in seconds since the epoch.
+    /// Before this time (seconds since the epoch) the server begins no automatic rewrite, nor a scheduled one
+    /// if the last rewrite failed.
     pub rests_until_s: i64,
-    /// A full disk is not logged again before this time, in seconds since the epoch.
+    /// The lack of disk space for a rewrite is not logged again before this time, in seconds since the epoch.
     pub too_small_said_until_s: i64,
     /// The reason for which no rewrite begins has been logged; it is logged once.
     pub refusal_said: bool,

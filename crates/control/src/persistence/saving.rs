@@ -54,7 +54,8 @@ pub struct Saving {
     pub tried_s: i64,
     /// Duration of the last save, in seconds; `None` before the first.
     pub last_s: Option<i64>,
-    /// Bytes copied for changes of entries during the last save.
+    /// Bytes of entries that were copied during the last save because commands changed them before they were
+    /// written (copy on write).
     pub last_copied_bytes: u64,
 }
 

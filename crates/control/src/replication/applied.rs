@@ -1,4 +1,5 @@
-//! The consequences of a command from the primary that this replica has executed or failed to execute.
+//! The consequences of a command from the primary that this replica has executed, does not know, or has
+//! failed to execute.
 
 use crate::cluster::move_ends::{fail_export_of, fail_import_of};
 use crate::process::Process;
@@ -26,7 +27,8 @@ impl ReplicationState {
         }
     }
 
-    /// Logs a command of the primary that this version does not know, once for each name.
+    /// Logs a command of the primary that this version does not know, once for each of the first
+    /// `DROPPED_NAMES_MAX` names.
     #[cold]
     pub fn note_dropped(&mut self, args: Args<'_>, process: &mut dyn Process) {
         let Some(role) = self.replica.quietly().as_mut() else { return };
@@ -52,8 +54,10 @@ impl ReplicationState {
 }
 
 impl Control {
-    /// Logs that a command of the primary has failed, so the data may differ from the primary's from now
-    /// on. If later commands in the stream depend on the command, the link is cut.
+    /// Handles the failure of a command. If it is from the primary, the data may differ from the primary's
+    /// from now on: the failure is logged, and the link is cut if later commands in the stream depend on the
+    /// command. A failure on the connection of a slot migration fails the migration. Other clients need
+    /// nothing here.
     #[cold]
     pub fn note_divergence(
         &mut self,
@@ -130,7 +134,8 @@ impl Control {
         }
     }
 
-    /// Writes REPLCONF ACK to the link: the offset of the data, and the offset that is on disk.
+    /// Writes REPLCONF ACK to the link: the offset of the data, and the offset that is on disk if the
+    /// append-only file is on.
     pub fn push_ack(&mut self, session: &mut Session) {
         let Some(role) = self.replication.replica.quietly().as_mut() else { return };
         let (aof, offset) = (&self.persistence.aof, self.replication.stream.offset);

@@ -49,7 +49,7 @@ impl Failover {
         if self.is_in_progress { "failover-in-progress" } else { "waiting-for-sync" }
     }
 
-    /// Bytes that the allocator has given out.
+    /// Bytes of heap memory that the failover takes.
     pub fn footprint(&self) -> usize {
         let host = self.target.as_ref().map_or(0, |target| target.host.capacity());
         sluice_base::heap::boxed::<Failover>() + sluice_base::heap::block(host)

@@ -40,7 +40,7 @@ impl LocalExpiries {
         *self = LocalExpiries::default();
     }
 
-    /// Bytes that the allocator has given out. O(keys).
+    /// Bytes of heap memory that the remembered keys take. O(keys).
     pub fn footprint(&self) -> usize {
         let met = self.met.as_ref().map_or(0, |(_, key)| sluice_base::heap::block(key.len()));
         self.keys.footprint() + met

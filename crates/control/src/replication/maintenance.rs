@@ -31,15 +31,16 @@ pub struct Departure {
 }
 
 impl Maintenance {
-    /// The id of the next notification: the time in milliseconds, or the last id plus one.
+    /// The id of the next notification: the time in milliseconds or the last id plus one, whichever is
+    /// greater.
     pub fn next_id(&mut self, unix_ms: i64) -> i64 {
         self.last_id = unix_ms.max(self.last_id.saturating_add(1));
         self.last_id
     }
 
-    /// The id of the next notification of a cluster node: the time in milliseconds, or that of the last
-    /// id plus one, with `NODE_BITS` of the node's id as low bits. node-redis keeps the ids of all nodes
-    /// in one list, and ignores a second notification with the same id.
+    /// The id of the next notification of a cluster node: the time in milliseconds or the time in the last id
+    /// plus one, whichever is greater, with `NODE_BITS` bits of a hash of the node's id as low bits.
+    /// node-redis keeps the ids of all nodes in one list, and ignores a second notification with the same id.
     pub fn next_id_of_node(&mut self, unix_ms: i64, node: NodeId) -> i64 {
         let ms = unix_ms.max((self.last_id >> NODE_BITS).saturating_add(1));
         let of_node = i64::from(key_slot(node.as_bytes())) & ((1 << NODE_BITS) - 1);
@@ -147,7 +148,7 @@ pub struct NextPrimary {
     pub endpoint: String,
     /// Whether the host is a name or an IPv4 address: clients split other addresses at the wrong colon.
     is_usable: bool,
-    /// Whether the host is a name, not an IP address.
+    /// Whether a usable host is a name, not an IPv4 address.
     is_name: bool,
     /// Whether the port expects TLS.
     takes_tls: bool,

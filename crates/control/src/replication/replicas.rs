@@ -42,8 +42,8 @@ impl Control {
         });
     }
 
-    /// Asks the replicas for their offsets if a client of WAIT needs them; once an iteration however
-    /// many clients wait.
+    /// Asks the replicas for their offsets if a client, a shutdown or a slot migration waits for them, at
+    /// most once an iteration. Nothing is asked while a replica takes over.
     pub fn ask_replicas(&mut self) {
         if self.is_handing_over() || !std::mem::take(&mut self.replication.ask_replicas) {
             return;
@@ -52,7 +52,7 @@ impl Control {
         if stream.has_begun() {
             stream.command_of_its_own([&b"REPLCONF"[..], b"GETACK", b"*"].into_iter());
         } else {
-            // Without replicas, the reference counts one byte for this request, which ROLE and INFO show.
+            // Without a history, the reference counts one byte for this request, which ROLE and INFO show.
             stream.offset += 1;
         }
     }

@@ -93,9 +93,10 @@ pub struct RoleWanted {
 
 /// The source of a primary's snapshot, with the treatment of the present data.
 pub enum SyncSource {
-    /// The RDB file, into which the snapshot was received.
+    /// The RDB file, into which the snapshot was received. The present data is freed once the file's header
+    /// has been accepted.
     File,
-    /// The connection. The present data is freed first.
+    /// The connection. The present data is freed once the header of the snapshot has been accepted.
     Stream(Box<dyn SnapshotSource>),
     /// The connection, from a primary with this history. The present data stays until the new data is
     /// loaded, and is served meanwhile if it belongs to the same history.
@@ -205,7 +206,7 @@ impl ReplicaRole {
         self.durable.awaited = Some((position, offset));
     }
 
-    /// Bytes that the allocator has given out.
+    /// Bytes of heap memory that the role takes.
     pub fn footprint(&self) -> usize {
         sluice_base::heap::boxed::<ReplicaRole>()
             + sluice_base::heap::block(self.primary().host.capacity())

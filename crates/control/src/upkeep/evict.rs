@@ -54,7 +54,7 @@ pub enum Headroom {
 }
 
 impl Eviction {
-    /// Bytes that the allocator has given out.
+    /// Bytes of heap memory that the pool takes.
     pub fn footprint(&self) -> usize {
         self.pool.footprint()
     }

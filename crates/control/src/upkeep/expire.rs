@@ -36,7 +36,7 @@ pub struct ActiveExpiry {
 }
 
 impl ActiveExpiry {
-    /// Bytes that the allocator has given out.
+    /// Bytes of heap memory that the cycle's position takes.
     pub fn footprint(&self) -> usize {
         self.walk.footprint()
     }

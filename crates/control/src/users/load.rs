@@ -1,8 +1,8 @@
 //! ACL LOAD: another thread reads and checks the file, and then the users are installed.
 //!
-//! Invariants: (1) one load is in progress at most, and further ones wait in order of arrival, so the
-//! last one decides; (2) users are installed between two commands or transactions; (3) a file that was read
-//! before a change of the users or before ACL SAVE is not installed: the load is run again.
+//! Invariants: (1) at most one load is in progress, and further ones wait in order of arrival, so the last
+//! one decides; (2) users are installed between two commands or transactions; (3) a file that was read before
+//! a change of the users or before ACL SAVE is not installed: the load is run again.
 
 use crate::process::UserFile;
 use sluice_acl::Users;
@@ -124,7 +124,7 @@ impl UserLoading {
         self.overtaken >= OVERTAKEN_MAX
     }
 
-    /// Bytes that the allocator has given out. Cost: the users of the file.
+    /// Bytes of heap memory that the result of a finished load takes. Cost: O(users of the file).
     pub(crate) fn footprint(&self) -> usize {
         match self.under_way.as_ref().and_then(|under_way| under_way.judged.as_ref()) {
             Some(Ok(users)) => users.footprint(),

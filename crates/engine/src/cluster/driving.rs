@@ -1,4 +1,4 @@
-//! Steps of the node's machine, and carrying out its outputs.
+//! Steps the node's state machine (in short, the machine), and carries out its outputs.
 
 use crate::cluster::driver::ClusterDriver;
 use crate::cluster::export_links;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 const TICK_NS: u64 = sluice_cluster::CRON_MS * 1_000_000;
 
 impl ClusterDriver<'_> {
-    /// As [`Engine::start_cluster`](crate::engine::Engine::start_cluster).
+    /// See [`Engine::start_cluster`](crate::engine::Engine::start_cluster).
     pub(crate) fn start_cluster(
         &mut self,
         file: Option<&[u8]>,
@@ -48,7 +48,7 @@ impl ClusterDriver<'_> {
         Ok(())
     }
 
-    /// As [`Engine::begin_cluster`](crate::engine::Engine::begin_cluster).
+    /// See [`Engine::begin_cluster`](crate::engine::Engine::begin_cluster).
     pub(crate) fn begin_cluster(
         &mut self,
         saved: Option<&SavedCluster>,
@@ -321,8 +321,8 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Reports to the machine which slots have keys, except slots that are being moved to this node; the
-    /// caller takes its outputs. Cost: O(slots and databases).
+    /// Reports to the machine which slots have keys, except slots whose keys are hidden: those being moved to
+    /// this node or emptied. The caller takes the machine's outputs. Cost: O(slots · databases).
     fn tell_slots_with_keys(&mut self, now: Now) {
         let mut slots = SlotSet::EMPTY;
         for number in 0..self.core.keyspace.databases() {
@@ -384,8 +384,9 @@ pub(crate) fn notice_standstill(core: &mut Core, process: &mut dyn Process) {
     }
 }
 
-/// When the data were last in contact with a primary, ms of the monotonic clock; `None` for never in
-/// this process. Counted in whole seconds, as in the reference.
+/// When the data were last in contact with a primary, ms of the monotonic clock; `None` for never in this
+/// process. Counted in whole seconds, as in the reference. While the link is up, the contact is also recorded
+/// in the role.
 fn contact_ms(role: Option<&mut ReplicaRole>, sessions: &Sessions, now: Now) -> Option<u64> {
     let role = role?;
     if let Some(session) = role.session.filter(|_| role.is_up()) {

@@ -1,5 +1,5 @@
-//! Keys that this node loses: the keys of slots that another node owns now, or all keys if the node starts
-//! anew as an empty primary.
+//! Keys that this node loses: the keys of slots that another node owns now, the keys of failed imports of
+//! slots, or all keys if the node starts anew as an empty primary.
 //!
 //! The keys of a slot are hidden at once. They are deleted in short slices while no command or transaction is
 //! in progress, and each deletion is committed and propagated on its own (G-21). Replicas and the append-only
@@ -139,7 +139,8 @@ impl ClusterDriver<'_> {
         kept.is_ok()
     }
 
-    /// Spends about half a millisecond on deleting keys of slots that other nodes own, if there are any.
+    /// Spends about half a millisecond on deleting keys of the slots that are being emptied, if there are
+    /// any.
     pub(super) fn advance_emptying(&mut self, process: &mut dyn Process) {
         let began_ns = process.recent().mono_ns;
         if !LostKeySteps::of(self.core).are_due(process)

@@ -22,11 +22,11 @@ use sluice_resp::command::push_command;
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session, Sessions};
 
-/// Maximum bytes of queued output of a target's session: the rest stays in the stream, which can be spooled
-/// to disk.
+/// Nothing is queued for a target's session while at least this many bytes of its output wait: the rest stays
+/// in the stream, which can be spooled to disk.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Carries out an order of the machine about a move from this node.
+/// Carries out an order of the machine about a move from this node; other orders have no effect here.
 pub(super) fn carry_out(core: &mut Core, order: &MigrationOrder, process: &mut dyn Process) {
     match order {
         MigrationOrder::Connect { job, ip, port } => connect(core, *job, ip, *port),
@@ -153,8 +153,8 @@ fn begin_stream(core: &mut Core, job: JobName, process: &mut dyn Process) {
     }
 }
 
-/// Sends a message to the target of a move, in the stream between two whole commands. `false` if the job is
-/// no move from this node.
+/// Sends a message to the target of a move: in the stream between two whole commands or, before the stream
+/// has begun, on the connection. `false` if the job is no move from this node.
 pub(super) fn say(core: &mut Core, job: JobName, word: SyncMessage) -> bool {
     let Some(link) = link_of(core, job) else { return false };
     let (session, stream) = (link.session, link.stream);

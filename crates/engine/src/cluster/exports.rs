@@ -1,12 +1,11 @@
-//! Driver of the exports of slots (`control/cluster/exports.rs`): the walk over the keys in slices of a
-//! quarter of a millisecond an iteration, the holding of writers, and the functions that the code of the
-//! link to the other node calls.
+//! Driver of the exports of slots (`control/cluster/exports.rs`): the walk over the keys, usually in slices
+//! of a quarter of a millisecond an iteration, the holding of writers, and functions for the code of the link
+//! to the other node (`export_links.rs`) and for tests.
 //!
-//! That code calls [`begin_export`] once it has sent ACK; [`take_export_output`] as the socket takes
-//! bytes, and [`note_link_backlog`] with the number of bytes that the socket has not taken;
-//! [`request_pause`] at REQUEST-PAUSE; [`say`] for ACK and FAILOVER-GRANTED; [`next_export_news`] once
-//! an iteration; [`end_export`] when the other node owns the slots, after the new map, or when
-//! the job has failed.
+//! That code calls [`begin_export`] once it has sent ACK, [`request_pause`] at REQUEST-PAUSE, [`say`] for its
+//! messages, [`next_export_news`] once an iteration, and [`end_export`] when the other node owns the slots,
+//! after the new map, or when the job has failed. It takes the bytes of the stream as the session has
+//! room; tests take them by [`take_export_output`] and [`note_link_backlog`].
 
 mod ending;
 pub(crate) mod held;
@@ -23,7 +22,8 @@ use sluice_control::cluster::exports::{ExportId, ExportNews, ExportWalk, SlotExp
 use sluice_control::process::Process;
 use sluice_keyspace::Keyspace;
 
-/// Nanoseconds that work for exports may take in one iteration, during which every client waits.
+/// Nanoseconds that the walk and the formatting usually take at most in one iteration; every client waits
+/// meanwhile.
 const SLICE_NS: u64 = 250_000;
 /// A slice is longer by [`SLICE_NS`] for each multiple of this many bytes of changes that wait for the image
 /// of a large value. The changes are in memory, so writers must not add them faster than the image is
@@ -122,8 +122,8 @@ pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) -> bool {
     let Core { keyspace, control, .. } = core;
     let (now_ns, exchanges) = (process.now().mono_ns, keyspace.exchanges());
     let Some(exports) = exports_of(control) else { return false };
-    // Nothing is walked if databases were exchanged since an export began: that export fails at the end of
-    // the next iteration.
+    // Nothing is walked if a database was emptied or exchanged since an export began: that export fails at
+    // the end of the next iteration.
     let is_due = exports.work_ns().is_some_and(|due_ns| due_ns <= now_ns);
     if is_due && exports.begun_ahead_of(exchanges).is_none() {
         walk_slice(keyspace, control, now_ns, process);

@@ -9,7 +9,7 @@ use std::iter::once;
 
 /// Buckets whose keys are deleted between two readings of the clock.
 const BUCKETS_AT_ONCE: usize = 4;
-/// Keys that one command deletes when a slot is taken out at once.
+/// One command deletes about this many keys when a slot is taken out at once.
 const KEYS_PER_COMMAND: usize = 64;
 
 /// Access with which the cluster deletes keys, expired or not.
@@ -65,9 +65,9 @@ impl LostKeySteps<'_> {
         }
     }
 
-    /// Removes the remaining keys of a slot at once, to be freed later. Replicas and the append-only
-    /// file get deletions of the single keys, because replicas of versions before 9 do not know
-    /// FLUSHSLOT. Cost: O(1), and with replicas or a log one step for each key.
+    /// Removes the remaining keys of a slot at once, to be freed later. Replicas and the append-only file get
+    /// deletions of the single keys, because replicas of versions before 9 do not know FLUSHSLOT. Cost:
+    /// O(databases), and with replicas or a log one step for each key.
     pub(super) fn take_out(&mut self, slot: HashSlot, process: &mut dyn Process) {
         let (access, slot) = (access(process), slot.number());
         self.core.refresh_derived();

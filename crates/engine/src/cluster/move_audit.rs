@@ -1,6 +1,6 @@
 //! Checks that no state of a move of slots remains without its job (H-29). Builds with assertions check this
-//! in each iteration, unless a transaction or script is suspended. A flag that is left over would hide keys,
-//! hold writers or fill a stream for ever.
+//! in each iteration, unless a transaction or script is suspended or data is being loaded. A flag that is
+//! left over would hide keys, hold writers or fill a stream for ever.
 
 use sluice_cluster::JobName;
 use sluice_control::Control;

@@ -1,5 +1,5 @@
-//! The check `slots` of the gate: a request for keys of a slot that this node does not serve is
-//! redirected (section 1 of the specification of the slots).
+//! The check `slots` of the gate: a request for keys of a slot that this node does not serve is redirected,
+//! refused or postponed (section 1 of the specification of the slots).
 //!
 //! `SlotMap::answer` decides; this module finds the slot of a request, looks up its keys, and
 //! writes the errors.
@@ -204,7 +204,7 @@ fn down_rules(config: &Config) -> DownRules {
     }
 }
 
-/// Counts the keys of a request that exist here, without changing their access times.
+/// Counts the keys of a request that exist here and those that do not, without changing their access times.
 struct KeyCount<'a> {
     keyspace: &'a Keyspace,
     now: Now,

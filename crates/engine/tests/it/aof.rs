@@ -111,8 +111,8 @@ fn strict() -> (Rig, SessionKey) {
     (rig, other)
 }
 
-/// The output of a client that the engine releases, because the file is reported durable so far, and whether
-/// the client is closed after this output.
+/// The output of a client that the engine releases up to the reported durable position of the file, and
+/// whether the client is closed after this output.
 fn sent(rig: &mut Rig, client: SessionKey) -> (String, Closing) {
     let (outbox, closing) = rig.engine.take_output(client).expect("the session is there");
     (String::from_utf8(outbox.flatten()).unwrap(), closing)

@@ -389,7 +389,7 @@ fn client_pause_write_keeps_writes_back_only() {
     assert_eq!(rig.run_as(b, "SET k"), "-ERR wrong number of arguments for 'set' command");
     assert_eq!(rig.run_as(b, "SET k v"), "");
     rig.check("GET k", "nil");
-    // PFCOUNT stores its estimate in the value.
+    // PFCOUNT stores its estimate in the value, so it waits as a write does.
     let c = rig.connect();
     assert_eq!(rig.run_as(c, "PFCOUNT k"), "");
     rig.engine.disconnect(c, &mut rig.process);

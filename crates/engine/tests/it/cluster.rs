@@ -434,8 +434,7 @@ fn cl_r30_keys_of_others_stay_until_their_owner_has_spoken() {
     assert!(rig.process.log.iter().any(|(_, text)| text.starts_with(&line)), "{:?}", rig.process.log);
 }
 
-/// Two nodes that serve half of the slots each, the second with a replica; and how the second takes a
-/// slot from the first.
+/// Three nodes with connected buses: two that serve half of the slots each, and a replica of the second.
 pub(crate) fn joined() -> Buses {
     let saved = |me: usize| {
         let SavedCluster { me: first, others, .. } = two_shards();

@@ -24,7 +24,7 @@ const LARGE_FORMS: &[(&str, &str)] = &[
     ("maxmemory-policy", "allkeys-lfu"),
 ];
 
-/// Encoding limits of a receiver, and how far its clock is ahead, ms.
+/// Settings of a sender or receiver, and how far its clock is ahead, ms.
 struct Place {
     name: &'static str,
     directives: &'static [(&'static str, &'static str)],

@@ -59,8 +59,7 @@ impl Target {
         Target { rig, link, commands: Vec::new(), rest: Vec::new() }
     }
 
-    /// Executes received bytes of a stream. A prefix of a stream consists of whole commands and the begin of
-    /// another one.
+    /// Executes received bytes of a stream. The bytes of a command that is not complete yet are kept.
     fn receive(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
@@ -74,8 +73,8 @@ impl Target {
                 let command = self.rest[at..at + len].to_vec();
                 assert!(self.rig.bytes(self.link, &command).is_empty(), "a link is not answered");
             } else if text.ends_with("SNAPSHOT-EOF") {
-                // Receivers differ in the database that is selected afterwards, so the next command must
-                // select its own. Here another one is selected.
+                // Targets differ in the database that they select after this message, so the source must
+                // select the database of its next command. This target selects another one.
                 let elsewhere = b"*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n";
                 assert!(self.rig.bytes(self.link, elsewhere).is_empty());
             }
@@ -467,7 +466,7 @@ fn cb_a82_what_waits_for_the_target_is_not_counted_for_maxmemory() {
     rig.process.facts.used_memory = (1 << 20) - 5_000;
     for _ in 0..100 {
         rig.run(&format!("SET {{a}}s {}", "x".repeat(100)));
-        // These bytes are those of the stream that the target does not take.
+        // Memory grows by the part of the stream that the target does not take.
         rig.process.facts.used_memory += 100;
         rig.pass_ms(20);
     }
@@ -893,7 +892,7 @@ fn filled(rig: &mut Rig, tag: &str) {
     }
 }
 
-/// H-25: a link that takes nothing costs neither memory nor disk, and no processor time.
+/// H-25: a link that takes nothing costs a few MiB of memory, no disk, and no processor time.
 #[test]
 fn a_walk_waits_for_its_link_and_goes_on_when_that_has_taken_something() {
     let mut rig = source(&[]);

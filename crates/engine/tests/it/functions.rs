@@ -244,7 +244,8 @@ fn payload_of(programs: &[&str]) -> Vec<u8> {
 
 const SHORT: &str = "server.register_function('short', function() return 1 end)";
 
-/// Endless programs, one for each exit of the machine that a library has.
+/// Endless programs: of instructions alone, of calls of the server, of conversions of a long string, and of
+/// registrations.
 const ENDLESS: [&str; 4] = [
     "while true do end",
     "while true do server.log(server.LOG_NOTICE, 'x') end",

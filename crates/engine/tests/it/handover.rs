@@ -19,7 +19,7 @@ fn has_logged(rig: &Rig, text: &str) -> bool {
     rig.process.log.iter().any(|(_, line)| line.contains(text))
 }
 
-/// A replica that announces its node id, and takes the stream.
+/// A replica that announces itself with these words of REPLCONF, and takes the stream.
 pub(crate) fn announced(rig: &mut Rig, words: &str) -> SessionKey {
     let replica = rig.connect();
     rig.run_as(replica, &format!("REPLCONF {words}"));

@@ -86,8 +86,8 @@ fn fill(rig: &mut Rig) {
     }
 }
 
-/// The commands on data. A command that may wait does so for a moment at most, because the clock does
-/// not move here.
+/// The commands on data. A command that blocks is never answered, because the clock does not move here; the
+/// next call is another client's.
 fn commands() -> impl Iterator<Item = &'static Spec> {
     let is_on_data =
         |spec: &&&Spec| spec.flags.has_any(Flags::WRITE.or(Flags::READONLY)) && spec.subcommands.is_empty();
@@ -141,7 +141,8 @@ impl Form<'_> {
     }
 }
 
-/// Calls of a command with a key, each with another option; the last has only options of the calls before.
+/// The different calls of a command with a key: one without options, and one for each option and alternative,
+/// as far as `FORMS_MAX` permits.
 fn forms(spec: &Spec, key: &str) -> Vec<Words> {
     let name = spec.full_name.split('|').map(|word| word.as_bytes().to_vec());
     let words: Words = name.collect();
@@ -160,7 +161,8 @@ fn forms(spec: &Spec, key: &str) -> Vec<Words> {
     all
 }
 
-/// Whether the reply would have as many elements, or take as long, as the client asks for, which is allowed.
+/// Whether the call may have a reply as long as the client asks for, or takes as long as its arguments make
+/// it: both are allowed.
 fn takes_long(words: &[Vec<u8>]) -> bool {
     let name = words[0].to_ascii_lowercase();
     if name == b"lcs" {
@@ -305,5 +307,5 @@ fn a_million_arguments_are_taken_by_bitmaps_and_hyperloglogs() {
     ]);
 }
 
-/// Most forms of one command.
+/// The largest number of calls that `forms` makes of one command.
 const FORMS_MAX: usize = 60;

@@ -226,7 +226,8 @@ fn a_second_import_of_a_slot_takes_the_place_of_the_first() {
     rig.check("DBSIZE", ":5");
 }
 
-/// Stream for replicas of this replica, and its own append-only file.
+/// The append-only file of a replica, which has the same commands as the stream for its own replicas, gets
+/// both ends of an import.
 #[test]
 fn cb_a35_both_ends_are_passed_on() {
     let (mut rig, primary) = following(&[("appendonly", "yes")]);

@@ -56,7 +56,7 @@ fn info(rig: &mut Rig, name: &str) -> String {
     found.unwrap_or_else(|| panic!("no {name}")).to_owned()
 }
 
-/// The append-only file of a server that ends here.
+/// The content of one of the files of the append-only file, by its index.
 fn part(rig: &Rig, at: usize) -> Vec<u8> {
     rig.process.aof_parts.lock().expect("one thread")[at].1.clone()
 }

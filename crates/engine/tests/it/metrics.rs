@@ -25,7 +25,7 @@ fn number(samples: &MetricSamples, name: &str, labels: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {name} of {labels}: {:?}", samples.get(name))).1
 }
 
-/// A rig that has used all features.
+/// A rig with keys in two databases, an expiry, failed commands, a script and two replicas.
 fn busy_rig() -> Rig {
     let mut rig = Rig::with(&[("metrics-port", "1"), ("maxmemory", "100mb")]);
     for line in [
@@ -194,7 +194,8 @@ fn clients_are_summed_by_the_cron_where_they_are_many() {
     assert!((of_info - many).abs() < of_info / 100.0, "{of_info} {many}");
 }
 
-/// Names in the table of the documentation, which has all rows: see `info/tests.rs` of the engine.
+/// Names in the table of the documentation, which has all rows: `observe/info/tests.rs` of the crate
+/// `control` checks that.
 fn documented() -> Vec<(String, bool)> {
     let page = include_str!("../../../../docs/fields.md");
     let table = page.split("<!-- fields -->").nth(1).unwrap().split("<!-- /fields -->").next().unwrap();

@@ -65,7 +65,7 @@ fn said(rig: &Rig) -> String {
     rig.process.log.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-/// Iterations with the cron, without a snapshot.
+/// Runs iterations for 20 ms, without the cron.
 fn settle(rig: &mut Rig) {
     for _ in 0..20 {
         rig.pass_ms(1);

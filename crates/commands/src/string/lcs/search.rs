@@ -14,7 +14,7 @@ pub(crate) enum LcsReply {
 #[derive(Debug)]
 pub(crate) struct LcsOptions {
     pub(super) asked: LcsReply,
-    /// Shortest match that is reported; 0 or less: all are.
+    /// Shortest match that is reported; 0 or less: all matches are reported.
     pub(super) match_len_min: i64,
     pub(super) with_match_len: bool,
 }
@@ -27,8 +27,8 @@ struct Match {
     len: usize,
 }
 
-/// Refuses strings for which a table of four-byte lengths would exceed the largest string: filling it
-/// would take that much time, even if not that much memory.
+/// Refuses strings of about 4 GiB or more, and strings for which a table of four-byte lengths would exceed
+/// `bytes_max`: filling the table would take that much time, even if not that much memory.
 pub(crate) fn check_size(a: usize, b: usize, bytes_max: usize) -> Result<(), CmdError> {
     if a.max(b) >= u32::MAX as usize - 1 {
         return Err(CmdError::text("ERR String too long for LCS"));
@@ -100,7 +100,7 @@ impl Search {
         self.row.last().map_or(0, |last| *last as usize)
     }
 
-    /// Follows the bits back from the last corner.
+    /// Finds the runs of the subsequence by following the bits back from the last corner of the table.
     fn matches(&self, a: &[u8], b: &[u8]) -> CommonRun {
         let words = words_of_row(b);
         let mut matches = Vec::new();

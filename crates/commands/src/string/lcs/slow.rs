@@ -69,5 +69,6 @@ fn bytes_of<'a>(root: &'a Value, copy: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Number of table cells between two checks whether the client is still connected: some milliseconds.
+/// Number of table cells, but at least one row, that are filled between two checks whether the client is
+/// still connected: some milliseconds.
 const STEP_CELLS: usize = 4 << 20;

@@ -9,9 +9,9 @@
 //! it. So commands leave in the order in which they were appended, and a large value does not stop the
 //! server.
 //!
-//! Invariants: (1) the bytes taken so far are always a prefix of a sequence of whole commands, each in
-//! the database of the SELECT before it; (2) the parts of `made` are in order: `memory`, spool, `late`;
-//! only [`ExportStream::settle`] gives bytes to the spool; (3) everything above `MEMORY_MAX` bytes is
+//! Invariants: (1) the bytes taken so far are always a prefix of a sequence of whole commands, each in the
+//! database of the SELECT before it; (2) the parts of `made` are in order: `memory`, spool, `late`; only
+//! [`ExportStream::settle`] gives bytes to the spool; (3) of the made bytes, everything above `MEMORY_MAX` is
 //! in the spool, except the bytes of the current iteration and those that the disk has not accepted.
 
 use crate::process::{Process, SaveError};
@@ -23,10 +23,11 @@ use sluice_resp::command::push_command;
 use sluice_snapshot::{ValuePosition, write_commands};
 use std::collections::VecDeque;
 
-/// At most this many bytes are kept in memory, not counting the bytes appended in the current iteration.
+/// At most this many made bytes are kept in memory, not counting the bytes appended in the current iteration.
 const MEMORY_MAX: usize = 4 << 20;
-/// A walk continues while fewer bytes than this wait for the link. Even with one more piece of small values
-/// the stream stays below `MEMORY_MAX`, so only changes and values of megabytes are spooled.
+/// A walk continues while nothing is spooled and fewer bytes than this wait for the link. Even with one more
+/// piece of small values the stream stays below `MEMORY_MAX`, so only changes and values of megabytes are
+/// spooled.
 const AHEAD_MAX: usize = 2 << 20;
 /// Bytes at which a block is closed; a single longer command exceeds it.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -77,7 +78,7 @@ struct EntryImages {
 }
 
 impl ExportStream {
-    /// Appends a command for database `db`. Returns the appended bytes.
+    /// Appends a command for database `db`. Returns the number of appended bytes.
     pub fn append<'a>(&mut self, db: usize, argv: impl ExactSizeIterator<Item = &'a [u8]>) -> usize {
         let before = self.open.len();
         self.select(db);
@@ -87,7 +88,7 @@ impl ExportStream {
         bytes
     }
 
-    /// Appends encoded commands for database `db`. Returns the appended bytes.
+    /// Appends encoded commands for database `db`. Returns the number of appended bytes.
     pub fn append_encoded(&mut self, db: usize, commands: &[u8]) -> usize {
         let before = self.open.len();
         self.select(db);
@@ -159,8 +160,8 @@ impl ExportStream {
         self.late.push_back(Bytes::from_vec(block));
     }
 
-    /// Formats waiting parts, at least one command, until `is_over` returns true, which is called after each
-    /// command. Returns whether parts are left.
+    /// Formats waiting parts, at least one command, until `is_over` returns true; `is_over` is called after
+    /// each command. Returns whether parts are left.
     pub fn make(&mut self, is_over: &mut dyn FnMut() -> bool) -> bool {
         while let Some(part) = self.waiting.pop_front() {
             match part {
@@ -197,13 +198,13 @@ impl ExportStream {
         !self.waiting.is_empty()
     }
 
-    /// Whether nothing waits to be formatted or spooled.
+    /// Whether nothing waits to be formatted or spooled, and the stream has not failed.
     pub(super) fn is_settled(&self) -> bool {
         self.waiting.is_empty() && self.late.is_empty() && self.failure.is_none()
     }
 
-    /// Bytes of changes that wait in memory behind an unformatted image in the buffer; the spool takes
-    /// them only after the image.
+    /// Bytes of changes that wait in memory until the unformatted image ahead of them is formatted; the spool
+    /// takes them only then.
     pub fn changes_that_wait(&self) -> usize {
         self.changes_bytes
     }

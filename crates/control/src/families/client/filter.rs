@@ -40,7 +40,7 @@ enum ClientType {
     Replica,
     Primary,
     Pubsub,
-    /// A connection of a slot import; no word after TYPE has this value.
+    /// The connection of a slot import. No word after TYPE stands for this value or the next one.
     SlotImport,
     SlotExport,
 }
@@ -48,7 +48,7 @@ enum ClientType {
 /// Traits that options may require or exclude.
 #[derive(Debug, Default)]
 struct ClientTraits<'a> {
-    /// Ids, sorted after all are parsed. `None` means no condition; an empty list selects no client.
+    /// Ids, sorted after all are parsed. `None` means no condition; an empty list matches no client.
     ids: Option<Vec<i64>>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
@@ -163,7 +163,7 @@ impl<'a> ClientTraits<'a> {
         Ok(count)
     }
 
-    /// Parses one option; `false` if no option has this name.
+    /// Parses one option; `false` if no trait has this name.
     fn read(
         &mut self,
         name: &[u8],

@@ -106,7 +106,7 @@ fn options<'a>(ctx: &ServerCtx<'_>, args: Args<'a>) -> Result<TrackingArguments<
     Ok(options)
 }
 
-/// The client with this id, as the target of redirection.
+/// The client with this id, as the target of redirection; an error if there is none.
 fn redirect(ctx: &ServerCtx<'_>, id: i64) -> Result<Redirect, CmdError> {
     let is = |other: ClientId| i64::try_from(other.0) == Ok(id);
     let own = &ctx.session;
@@ -122,8 +122,8 @@ fn redirect(ctx: &ServerCtx<'_>, id: i64) -> Result<Redirect, CmdError> {
     Ok(Redirect { id, key })
 }
 
-/// Refuses prefixes of one client if one of them begins with another, because keys would be reported twice.
-/// O(n log n).
+/// Refuses prefixes that overlap each other or the present ones of the client, because keys would be reported
+/// twice. O(n log n).
 fn refuse_overlap(prefixes: &[&[u8]], current: Option<&TrackingClient>) -> Result<(), CmdError> {
     let known = current.and_then(|client| {
         let overlaps = |(i, prefix): (usize, &&[u8])| Some((i, client.overlapping(prefix)?));
@@ -224,7 +224,7 @@ pub(super) fn trackinginfo(ctx: &mut ReportCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The words for a client's tracking mode.
+/// The flags of a client that tracks, for CLIENT TRACKINGINFO.
 fn flags(client: &TrackingClient) -> Vec<&'static str> {
     let mut flags = vec!["on"];
     match client.options.mode {

@@ -1,7 +1,7 @@
-//! CLUSTER commands that change the node or its knowledge.
+//! CLUSTER commands that change the node or its knowledge, and COUNT-FAILURE-REPORTS.
 //!
-//! The node's state machine answers them once the change is durable; only the calling client waits. In MULTI
-//! and in scripts a client cannot wait, so there the machine answers at once.
+//! The node's state machine answers them once the change is durable; only the calling client waits. In MULTI,
+//! in scripts and in the stream of a primary nothing can wait, so there the machine answers at once.
 
 use super::forms::unknown_form;
 use crate::ctx::ClusterCtx;

@@ -16,7 +16,8 @@ use sluice_config::param;
 use sluice_resp::{Outbox, Protocol, Reply};
 use std::collections::BTreeMap;
 
-/// A kept reply of at least this many bytes is shared by its receivers; below that a copy costs less.
+/// A kept reply of at least this many bytes is shared by the clients that receive it; copying a smaller one
+/// costs less.
 const SHARED_BYTES_MIN: usize = 4096;
 
 /// The properties of clients that get the same reply.
@@ -81,7 +82,7 @@ fn kept(
     Ok(Outcome::Done)
 }
 
-/// Sends a reply: a large one is shared by its receivers, a small one is copied.
+/// Sends a reply: a large one is shared by the clients that receive it, a small one is copied.
 fn send(bytes: &Bytes, reply: &mut Reply<'_>) {
     match bytes.len() < SHARED_BYTES_MIN {
         true => reply.raw(bytes),

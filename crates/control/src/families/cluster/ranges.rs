@@ -14,8 +14,8 @@ pub(super) enum RangesJudge<'a> {
 }
 
 /// Parses ranges, each a first and a last slot, from argument `at` on up to the first argument that is no
-/// number. Returns the position of that argument, too. There are at most as many ranges as slots, because
-/// ranges may not overlap.
+/// number. Returns the position of that argument, too. Without `judge` the slots are not checked against the
+/// map. There are at most as many ranges as slots, because ranges may not overlap.
 pub(super) fn parse(
     args: Args<'_>,
     mut at: usize,

@@ -2,8 +2,8 @@
 //!
 //! A cursor is `<table>-{<tag>}-<number>`. The tag hashes to the slot where the walk is, so a client finds
 //! the node for a cursor in the way in which it finds the node for a key. The number is the position in the
-//! tables of the node that issued the cursor; the first part is that node's mark. For any other node the
-//! cursor means the beginning of the slot.
+//! tables of the node that issued the cursor; the first part is that node's mark, or `0` in a cursor at the
+//! beginning of its slot. For any other node the cursor means the beginning of the slot.
 
 use super::change::slot;
 use sluice_base::{key_slot, slot_tag};

@@ -133,8 +133,8 @@ fn warn_of_maxmemory(ctx: &mut ServerCtx<'_>) {
     }
 }
 
-/// Refuses to turn the append-only file on if its rewrite would replace a partly loaded file. `Err` is
-/// the text for the client; the reason is logged.
+/// Refuses to turn the append-only file on if a partly loaded file would then be replaced or ignored. `Err`
+/// is the text for the client; the reason is logged.
 fn may_want_aof(ctx: &mut ServerCtx<'_>, changed: ParamId) -> Result<(), String> {
     let control = &*ctx.control;
     if changed != param::APPENDONLY.any() || !control.wants_aof() || control.persistence.aof.is_on() {

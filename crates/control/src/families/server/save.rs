@@ -17,7 +17,8 @@ pub(super) fn save(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 /// BGSAVE: requests a save that begins after this command, with the data that the command has seen. In a
-/// transaction the save is scheduled for later.
+/// transaction, and with SCHEDULE during other background work, the save is scheduled for later. CANCEL
+/// cancels a save.
 pub(super) fn bgsave(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let mut schedule = false;
     match args.len() {

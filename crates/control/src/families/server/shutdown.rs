@@ -10,8 +10,8 @@ use crate::persistence::saving::Ending;
 use sluice_base::LogLevel;
 use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 
-/// SHUTDOWN: ends the server when the replicas have all data, when one of them has taken over, or after
-/// `shutdown-timeout`. A successful shutdown sends no reply.
+/// SHUTDOWN: ends the server at once, or when the replicas have all data, when one of them has taken over, or
+/// after `shutdown-timeout`. A successful shutdown sends no reply. ABORT cancels a shutdown that waits.
 pub(super) fn shutdown(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let mut order = EndOrder::new(Ending::ByConfig, false);
     let mut abort = false;

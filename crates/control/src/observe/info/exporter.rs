@@ -15,8 +15,8 @@ use sluice_numbers::info::value::Number;
 use sluice_numbers::stats::CommandStats;
 use std::collections::BTreeMap;
 
-/// Writes the numbers that only the metrics endpoint shows. Cost: about a microsecond for each called
-/// command, at most [`LATENCIES_MAX`].
+/// Writes the numbers that only the metrics endpoint shows. Cost: about a microsecond for each of the shown
+/// commands, which are at most [`LATENCIES_MAX`].
 pub(super) fn numbers(view: &View<'_>, out: &mut Sampler) {
     identity(view, out);
     out.number(family::LATEST_FORK, 0, Number::Uint(0));

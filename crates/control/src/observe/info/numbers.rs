@@ -8,7 +8,7 @@ use sluice_replication::Backlog;
 /// The parts of used memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemoryReport {
-    /// Bytes that the allocator has given out.
+    /// Bytes of memory in use, as the allocator counts them.
     pub used: u64,
     /// Greatest `used` so far.
     pub peak: u64,
@@ -30,7 +30,7 @@ pub(crate) struct MemoryReport {
     pub slot_imports: u64,
     /// Connections and streams of slot migrations from this node.
     pub slot_exports: u64,
-    /// Everything except data: startup, clients, links, indexes of the keyspace.
+    /// Everything except data: startup, clients, replicas, buffers, links, and indexes of the keyspace.
     pub overhead: u64,
     /// `used` minus `overhead`: the keys and values.
     pub dataset: u64,

@@ -102,9 +102,9 @@ pub fn sample(view: &View<'_>) -> MetricsSample {
 /// The arguments that request a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShownBy {
-    /// `default`, `all`, and the section's name.
+    /// No argument at all, `default`, `all`, `everything`, and the section's name.
     ByDefault,
-    /// `all` and the section's name.
+    /// `all`, `everything`, and the section's name.
     InAll,
     /// Only the section's name.
     ByName,

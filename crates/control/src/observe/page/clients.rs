@@ -39,8 +39,9 @@ impl ClientScan {
         }
     }
 
-    /// The clients to show, each once, and those that receive replies of slow reads. Some of these clients
-    /// may no longer exist.
+    /// Candidates for the clients to show, from both scans (at most twice [`CLIENTS_SHOWN`], each once, not
+    /// sorted), and the clients that receive replies of slow reads. Some of these clients may no longer
+    /// exist.
     pub fn found(&self) -> (Vec<SessionKey>, Vec<SessionKey>) {
         let (mut by_bytes, mut reading) = (self.last.by_bytes.clone(), self.last.reading.clone());
         by_bytes.extend_from_slice(&self.so_far.by_bytes);

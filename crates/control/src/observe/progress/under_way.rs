@@ -52,8 +52,8 @@ fn is_receiving(role: &ReplicaRole) -> bool {
 }
 
 impl WorkSources<'_> {
-    /// All long work, sorted so that the work that holds most clients up comes first. Cost: O(replicas that
-    /// receive a snapshot + migrating slots).
+    /// All long work; work that delays more clients comes first. Cost: O(replicas, and migrating slots ·
+    /// databases with keys).
     pub fn list(&self) -> Vec<LongWork> {
         let mut works = Vec::new();
         if !is_any(self.control) {

@@ -26,8 +26,9 @@ pub fn has_to_wait(order: &EndOrder, control: &Control, sessions: &Sessions) -> 
     !is_off && !are_replicas_at(control, sessions, control.replication.stream.offset)
 }
 
-/// Whether the shutdown is refused because this node's vote counts (M13); the refusal is logged. A node
-/// that has handed its role over has no vote any more, so this is checked before the handover.
+/// Whether the shutdown is refused: SAFE was given without FORCE, and this node's vote counts (M13). The
+/// refusal is logged. A node that has handed its role over has no vote any more, so this is checked before
+/// the handover.
 pub fn is_refused(order: &EndOrder, control: &Control, process: &mut dyn Process) -> bool {
     let is_refused = !order.force && in_place::is_kept_as_voter(order, control);
     if is_refused {
@@ -37,7 +38,7 @@ pub fn is_refused(order: &EndOrder, control: &Control, process: &mut dyn Process
     is_refused
 }
 
-/// Makes the shutdown pending, and asks the replicas for their offsets.
+/// Makes the shutdown pending, and asks the replicas for their offsets if it waits for them.
 pub fn begin(pending: PendingEnd, control: &mut Control, sessions: &Sessions, process: &mut dyn Process) {
     let has_time = pending.deadline_ms > pending.began_ns / 1_000_000;
     if has_time && !are_replicas_at(control, sessions, pending.offset) {

@@ -15,7 +15,7 @@ const TAKES_ORDERS: u32 = 9 << 16;
 /// The next step of a pending shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStep {
-    /// The condition does not hold yet.
+    /// No shutdown is pending, or its condition does not hold yet.
     Wait,
     /// The transaction or script that was in progress has ended, or this node became a primary again in the
     /// last stage: the required offset is set to the present end of the stream.

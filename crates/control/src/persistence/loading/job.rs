@@ -94,7 +94,7 @@ impl LoadJob {
             *functions.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
             Ok(brought)
         });
-        // A partly filled keyspace is useless, and is freed here rather than on the main thread.
+        // A partly filled new keyspace is useless, and is freed here rather than on the main thread.
         let keyspace = match (&result, old) {
             (Err(_), OldData::Freed | OldData::Kept) => None,
             (Ok(_), _) | (Err(_), OldData::Filled) => Some(keyspace),

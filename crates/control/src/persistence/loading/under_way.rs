@@ -133,8 +133,8 @@ impl LoadUnderWay {
 
 const RELOADED: &str = "DB reloaded by DEBUG RELOAD";
 const AOF_LOADED: &str = "Append Only File loaded by DEBUG LOADAOF";
-/// The error reply of DEBUG RELOAD if nothing was loaded.
+/// The error reply of DEBUG RELOAD if the load failed.
 pub(crate) const NOT_RELOADED: CmdError =
     CmdError::text("ERR Error trying to load the RDB dump, check server logs.");
-/// The error reply of DEBUG LOADAOF if nothing was loaded.
+/// The error reply of DEBUG LOADAOF if the load failed.
 const AOF_NOT_LOADED: CmdError = CmdError::text("ERR Error trying to load the AOF files, check server logs.");

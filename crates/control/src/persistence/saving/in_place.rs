@@ -21,7 +21,8 @@ use std::ops::ControlFlow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotSaved;
 
-/// Writes the whole RDB file. Cost: O(data), in time and on disk.
+/// Writes the whole RDB file, or logs why it may not be replaced at present. Cost: O(data), in time and on
+/// disk.
 pub fn save(keyspace: &Keyspace, control: &mut Control, process: &mut dyn Process) -> Result<(), NotSaved> {
     save_as(WorkKind::Saving, keyspace, control, process)
 }

@@ -42,7 +42,8 @@ fn end_early(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: 
     }
 }
 
-/// Ends the exports during which a database was emptied or exchanged. Returns whether there was one.
+/// Ends the exports during which a database was emptied or exchanged, except granted ones. Returns whether
+/// there was one.
 pub(super) fn fail_flushed(keyspace: &mut Keyspace, control: &mut Control) -> bool {
     let exchanges = keyspace.exchanges();
     let mut any = false;

@@ -50,9 +50,10 @@ fn queue_waits(exports: &SlotExports, transaction: &Transaction, keyspace: &Keys
     })
 }
 
-/// Whether a command waits. A script that may write waits, because it can access keys in slots that it does
-/// not declare. A command that empties databases ends a move that is not granted. It waits for a
-/// granted move, because the other node has the keys by then, and they would reappear after the command.
+/// Whether a command waits. CLUSTER FLUSHSLOT waits while writers of its slot are held. A script that may
+/// write waits, because it can access keys in slots that it does not declare. A command that empties
+/// databases ends a move that is not granted. It waits for a granted move, because the other node has
+/// the keys by then, and they would reappear after the command.
 fn call_waits(exports: &SlotExports, spec: &Spec, args: Args<'_>, flags: Flags) -> bool {
     if spec.id == cluster::CLUSTER_FLUSHSLOT.id {
         let slot = args.int(2).ok().and_then(|number| u16::try_from(number).ok()).and_then(HashSlot::new);

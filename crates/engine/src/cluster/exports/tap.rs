@@ -1,10 +1,10 @@
 //! The tap: at the commit of each command, its changes are added to the streams of the exports whose
 //! slots they concern (A-32, H-20).
 //!
-//! The order is: entries that the keyspace has captured before the changes, deletions of expired and
-//! evicted keys, the keys of a flushed slot, the command itself. The receiving node shows none of the data
-//! before it has the whole stream, so MULTI and EXEC are left out. The stream also has the writes that a
-//! script excludes from replication.
+//! The order is: entries that the keyspace has captured before the changes, deletions of expired and evicted
+//! keys and of expired hash fields, the keys of a flushed slot, the command itself. The receiving node shows
+//! none of the data before it has the whole stream, so MULTI and EXEC are left out. The stream also has the
+//! writes that a script excludes from replication.
 
 use super::ending::{exports_of, fail_export, fail_flushed};
 use crate::cluster::redirect::{SlotRoute, route_of, slot_of_name};
@@ -96,7 +96,7 @@ struct Tap<'a> {
 }
 
 impl Tap<'_> {
-    /// Adds the entries that the keyspace has captured to the stream.
+    /// Adds to the stream the entries that the keyspace has captured.
     fn captured(&mut self) {
         if is_made(Mistake::CommandAheadOfImage) {
             return;
@@ -114,9 +114,9 @@ impl Tap<'_> {
         self.lapse(slot_of_name(key), db, &[verb, key]);
     }
 
-    /// Adds the deletion of an expired or evicted key, except after PAUSED: from then on the other node
-    /// does not need it, because that node knows the expiry times, and a key that was evicted here does no
-    /// harm there.
+    /// Adds the deletion of an expired or evicted key, or of expired hash fields, except after PAUSED: from
+    /// then on the other node does not need it, because that node knows the expiry times, and a key that was
+    /// evicted here does no harm there.
     fn lapse(&mut self, slot: HashSlot, db: usize, argv: &[&[u8]]) {
         if self.exports.job_of(slot).is_some_and(|job| !job.is_paused()) {
             self.command(slot, db, argv);
@@ -168,7 +168,8 @@ impl Tap<'_> {
         job.note_written(self.now_ns, bytes);
     }
 
-    /// Adds the command as the replication stream has it. Its keys are all in one slot.
+    /// Adds the command in the form that the replication stream has, which may be several commands. The keys
+    /// of each are all in one slot.
     fn propagation(&mut self, propagation: &Propagation, command: TappedCommand<'_>) {
         let named = command.args.and_then(|args| match args.spec().map(|spec| route_of(spec, *args)) {
             Some(SlotRoute::Slot(slot)) => Some(slot),

@@ -1,4 +1,4 @@
-//! Subcommands of DEBUG that change the cluster bus, for tests.
+//! Subcommands of DEBUG that change the behaviour of the cluster node, for tests.
 
 use super::common::{ok, switch, unknown};
 use crate::ctx::DebugCtx;
@@ -17,8 +17,8 @@ fn change(ctx: &mut DebugCtx<'_>, change: impl FnOnce(&mut BusDebug)) -> Run {
     ok(ctx)
 }
 
-/// DROP-CLUSTER-PACKET-FILTER: -1 drops no message, -2 drops every message, any other number drops the
-/// messages of that type.
+/// DROP-CLUSTER-PACKET-FILTER: -2 drops every message, a number from 0 to 65,535 drops the messages of that
+/// type, any other number, for example -1, drops none.
 pub(super) fn drop_packets(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let filter = match args.int(2)? {
         -2 => PacketFilter::All,
@@ -33,13 +33,13 @@ pub(super) fn close_on_drop(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     change(ctx, |debug| debug.on_packet_drop = on_drop)
 }
 
-/// DISABLE-CLUSTER-RANDOM-PING: whether random nodes are pinged in addition to those that are due.
+/// DISABLE-CLUSTER-RANDOM-PING: 1 stops the pings to random nodes; pings that are due continue.
 pub(super) fn disable_random_ping(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let ping = disabled(args);
     change(ctx, |debug| debug.random_ping = ping)
 }
 
-/// DISABLE-CLUSTER-RECONNECTION: whether lost links are reconnected.
+/// DISABLE-CLUSTER-RECONNECTION: with 1, lost links are not reconnected.
 pub(super) fn disable_reconnection(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let reconnection = disabled(args);
     change(ctx, |debug| debug.reconnection = reconnection)

@@ -55,7 +55,8 @@ impl Control {
         job
     }
 
-    /// Installs the result of a load in place of the present data. `data` collects the effects.
+    /// Installs the result of a load in place of the present data. `data` is the present data; its `effects`
+    /// record what the replacement changes.
     pub fn install(
         &mut self,
         outcome: LoadOutcome,
@@ -97,8 +98,9 @@ impl Control {
 
     /// Installs the loaded libraries of functions, in place of the present ones or in addition to them.
     ///
-    /// # Errors
-    /// A library of the same name exists and must not be replaced: the present libraries stay unchanged.
+    /// # Errors A loaded library has the name of a present one that must not be replaced, or one of its
+    /// functions has the name of a function of a library that stays. The present libraries then stay
+    /// unchanged.
     fn install_functions(&mut self, load: &LoadUnderWay) -> Result<(), Vec<u8>> {
         let brought = load.functions.lock().unwrap_or_else(PoisonError::into_inner).take();
         let brought = brought.unwrap_or_default();
@@ -146,8 +148,9 @@ impl Control {
                 // The database is recorded even if this server lacks it, because the link's session must not
                 // execute commands in another one.
                 self.replication.loaded_stream_db = selected;
-                // The link, not the file, will report the position of the data. Until then, and for good if
-                // the link gave the attempt up meanwhile, the position counts as unknown.
+                // The link, not the file, will report the position of the data. Until the link has done so,
+                // the position counts as unknown. It stays unknown if the link gave up the synchronisation
+                // while the file was loaded.
                 if let Some(role) = role {
                     role.can_resume = false;
                 }
@@ -156,9 +159,10 @@ impl Control {
         }
     }
 
-    /// Sends the deletions of expired keys that the load left out to replicas that continue at the file's
-    /// position, because those still have the keys. No replica has received commands after that position,
-    /// because the backlog does not contain any.
+    /// The load left out expired keys and hash fields. Replicas that continue at the file's position still
+    /// have them, so this function sends those replicas the deletions. A replica that has received commands
+    /// after that position cannot continue here, because the history of the file is kept only up to that
+    /// position.
     fn propagate_expired(&mut self, expired: &[LeftOut]) {
         let name: &[u8] = if self.limits.lazy_expire { b"UNLINK" } else { b"DEL" };
         for LeftOut { db, key, fields } in expired {
