@@ -51,7 +51,7 @@ pub trait StreamSpool {
     /// the disk has room.
     fn memory_bytes(&self) -> usize;
 
-    /// Why the disk takes no more bytes; reported once.
+    /// Why the disk takes no more bytes; reported once. `None` if there is nothing to report.
     fn warning(&mut self) -> Option<String>;
 }
 

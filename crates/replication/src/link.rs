@@ -6,10 +6,12 @@
 //!             │             │                                   │                             │
 //!             └── pause ◄───┴───────────── fails, ends, is silent ◄──────────────────────────────┘
 //!
-//!  transfer, to disk:    Awaited ──first bytes──► Receiving ──Saved──► Committing ──InForce──► Loading ──Loaded──►
-//!  transfer, to memory:  Awaited ──first bytes──► Receiving ──Accepted──────────────────────► Loading ──Loaded──►
+//! transfer, to disk: Awaited ──first bytes──► Receiving ──Saved──► Committing ──InForce──► Loading
+//! ──Loaded──► transfer, to memory: Awaited ──first bytes──► Receiving ──Accepted──────────────────────►
+//! Loading ──Loaded──►
 //!
-//!  over two channels:    +DUALCHANNELSYNC ──► second channel ──$ENDOFF──► transfer ──► ... ──► Loading ──► Unanswered ──+CONTINUE──►
+//! over two channels: +DUALCHANNELSYNC ──► second channel ──$ENDOFF──► transfer ──► ... ──► Loading ──►
+//! Unanswered ──+CONTINUE──►
 //! ```
 //!
 //! The two ways to receive a snapshot differ only between the first bytes and the load, so one state
@@ -136,12 +138,13 @@ impl ReplicaLink {
         }
     }
 
-    /// The number of the attempt under way.
+    /// The number of the attempt under way; during a pause, a number that no connection has.
     pub fn attempt(&self) -> u64 {
         self.attempt
     }
 
-    /// The position, in the primary's history, of the snapshot that is awaited, received or loaded.
+    /// The position, in the primary's history, of the snapshot that is awaited, received or loaded; `None`
+    /// outside of a transfer.
     pub fn point(&self) -> Option<&HistoryPoint> {
         match &self.state {
             LinkPhase::Transfer { point, .. } => Some(point),
