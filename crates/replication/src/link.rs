@@ -6,12 +6,10 @@
 //!             │             │                                   │                             │
 //!             └── pause ◄───┴───────────── fails, ends, is silent ◄──────────────────────────────┘
 //!
-//! transfer, to disk: Awaited ──first bytes──► Receiving ──Saved──► Committing ──InForce──► Loading
-//! ──Loaded──► transfer, to memory: Awaited ──first bytes──► Receiving ──Accepted──────────────────────►
-//! Loading ──Loaded──►
+//!  transfer, to disk:    Awaited ──first bytes──► Receiving ──Saved──► Committing ──InForce──► Loading ──Loaded──►
+//!  transfer, to memory:  Awaited ──first bytes──► Receiving ──Accepted──────────────────────► Loading ──Loaded──►
 //!
-//! over two channels: +DUALCHANNELSYNC ──► second channel ──$ENDOFF──► transfer ──► ... ──► Loading ──►
-//! Unanswered ──+CONTINUE──►
+//!  over two channels:    +DUALCHANNELSYNC ──► second channel ──$ENDOFF──► transfer ──► ... ──► Loading ──► Unanswered ──+CONTINUE──►
 //! ```
 //!
 //! The two ways to receive a snapshot differ only between the first bytes and the load, so one state

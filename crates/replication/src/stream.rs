@@ -1,8 +1,7 @@
 //! The replication stream: the bytes that replicas receive.
 //!
 //! ```text
-//! command ──► unit (`UnitCommands`) ──close──► backlog ──once an iteration, and as replicas take it──► their
-//! output
+//!  command ──► unit (`UnitCommands`) ──close──► backlog ──once an iteration, and as replicas take it──► their output
 //! ```
 //!
 //! Invariants: (1) the stream is a function of the execution units (commands or transactions with their

@@ -2,8 +2,8 @@
 //! stream that follows the snapshot arrives on the connection of the handshake, the *main channel*.
 //!
 //! ```text
-//! main channel: +DUALCHANNELSYNC ─────────────────────────► set-rdb-client-id, PSYNC ──+CONTINUE──► buffered
-//! ──loaded──► stream snapshot channel: └──► REPLCONF ... rdb-channel, SYNC ──$ENDOFF──► └──► snapshot
+//!  main channel:     +DUALCHANNELSYNC ─────────────────────────► set-rdb-client-id, PSYNC ──+CONTINUE──► buffered ──loaded──► stream
+//!  snapshot channel:        └──► REPLCONF ... rdb-channel, SYNC ──$ENDOFF──► └──► snapshot
 //! ```
 //!
 //! `$ENDOFF` names the position of the snapshot in the history, from which the main channel asks for the
