@@ -26,7 +26,7 @@ use crate::span::Span;
 /// How far the sender is trusted, which decides the limits of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthState {
-    /// This server's primary: requests of any length.
+    /// This server's primary: arguments of up to 1 TiB, whatever limit is configured.
     Primary,
     /// An authenticated client: requests within the configured limits.
     Authenticated,
@@ -261,7 +261,7 @@ impl Parser {
         self.position.at
     }
 
-    /// Bytes that the allocator has given for the unfinished request's arguments.
+    /// Bytes of heap memory of the unfinished request's arguments, as the allocator rounds them.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.args) + self.apart().footprint()
     }

@@ -51,7 +51,7 @@ pub struct AofNumbers {
     pub base_bytes: AtomicU64,
     /// Whether a sync is under way.
     pub is_syncing: AtomicBool,
-    /// Syncs that took longer than a second, under `everysec`.
+    /// Syncs that took longer than a second, except under `always`.
     pub delayed_syncs: AtomicU64,
     /// Bytes free on the disk; [`u64::MAX`] if not known.
     pub free_bytes: AtomicU64,
@@ -219,7 +219,7 @@ impl AofShared {
         }
     }
 
-    /// Bytes that the allocator has given for the file. Items on their way between the threads may be missed.
+    /// Bytes of heap memory for the file. Items on their way between the threads may be missed.
     pub fn footprint(&self) -> usize {
         let block = |item: &AofItem| match item {
             AofItem::Block(block) => heap::vec(&block.bytes),

@@ -48,8 +48,8 @@ pub struct AofWorker {
     policy: AppendFsync,
     /// When the present increment gets its name in the manifest.
     named: Named,
-    /// The rewrite at whose cut the present increment begins; `None` if the increment could not be made,
-    /// or the rewrite has ended.
+    /// The rewrite at whose cut the present increment begins, until its base is put in force; `None` if there
+    /// is none, or the increment could not be made.
     cut: Option<RewriteNumber>,
     /// Whether the present fault was reported.
     is_faulty: bool,
@@ -426,7 +426,7 @@ impl AofWorker {
         self.report(AofNews::Fault(None));
     }
 
-    /// Begins another increment after all waiting blocks were written and synced; returns whether
+    /// Begins another increment after all waiting blocks were written and a sync was tried; returns whether
     /// it has begun.
     fn begin_incr(&mut self) -> bool {
         if let Err(error) = self.write_waiting() {
