@@ -271,7 +271,7 @@ impl AofShared {
         into.append(&mut lock(&self.inbox).items);
     }
 
-    /// Keeps written buffers for the next blocks.
+    /// Keeps written buffers for the next blocks, unless there are enough already.
     pub fn give_back(&self, mut spent: Vec<Vec<u8>>) {
         if !spent.is_empty() {
             let mut inbox = lock(&self.inbox);
@@ -318,5 +318,5 @@ impl Default for BacklogMax {
 /// appends in two seconds at 128 MiB a second. The reference goes on writing for two seconds while the disk
 /// does not respond, and then waits for it.
 const BACKLOG_BYTES_MAX: u64 = 256 << 20;
-/// The most buffers that are kept for the next blocks.
+/// No further buffers are kept for the next blocks if there are this many.
 const BUFFERS_MAX: usize = 64;
