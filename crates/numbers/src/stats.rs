@@ -101,7 +101,7 @@ pub struct ExpiryStats {
 /// Full and partial synchronisations of replicas.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncStats {
-    /// Number of full synchronisations.
+    /// Number of full synchronisations that were begun.
     pub full: u64,
     /// Number of partial synchronisations, which continue at the replica's offset.
     pub partial_ok: u64,
@@ -321,7 +321,8 @@ impl Stats {
     }
 
     /// Resets the counters for CONFIG RESETSTAT; `facts` has the process's present counters. The peaks of
-    /// output buffers, the time of commands in this iteration and the last values of rates stay.
+    /// output buffers, the time of commands in this iteration and the counters from which the rates are
+    /// computed stay.
     pub fn reset(&mut self, facts: &Facts) {
         let mut rates = std::mem::take(&mut self.rates);
         rates.reset();

@@ -1,5 +1,5 @@
-//! Requests that outlive the buffer from which they were parsed: queued by MULTI, blocked, or postponed
-//! by CLIENT PAUSE.
+//! Requests that outlive the buffer from which they were parsed: queued by MULTI, blocked, or postponed, for
+//! example by CLIENT PAUSE.
 //!
 //! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so a queue of a
 //! thousand commands takes three allocations. A request keeps the bytes in which it arrived, because a

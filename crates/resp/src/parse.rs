@@ -9,9 +9,10 @@
 //! unfinished, bytes before [`Parser::at`] are not read again; (3) a number in the input makes room for
 //! at most 1,024 arguments; all other allocations are for bytes that have arrived.
 //!
-//! There are two paths. `quick` reads nearly all requests, namely complete ones with up to 1,024 arguments;
-//! it decides about most headers with one or two comparisons. Whatever `quick` does not recognise, and every
-//! error, is left to `exact`, which starts again at the request's first byte.
+//! There are two paths for arrays. `quick` reads nearly all requests, namely complete ones with up to 1,024
+//! arguments; it decides about most headers with one or two comparisons. Whatever `quick` does not recognise,
+//! and every error, is left to `exact`, which starts again at the request's first byte. `inline` reads lines
+//! of words.
 
 use std::ops::ControlFlow;
 

@@ -31,7 +31,7 @@ pub struct Scripting {
     pub running_bytes: usize,
     /// Output of a debugger on its way to the client.
     pub debug_output: Outbox,
-    /// State of `math.random`: one generator for all scripts.
+    /// State of `math.random`: one generator for all scripts; `None` before the first run.
     pub random: Option<u64>,
 }
 

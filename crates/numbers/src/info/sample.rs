@@ -20,7 +20,8 @@ pub struct MetricsSample {
     pub(super) numbers: Vec<SampleNumber>,
     /// Lists of labels, each used by one number or several.
     pub(super) labels: Vec<Vec<(&'static str, Box<str>)>>,
-    /// Durations of commands that have run, at most [`LATENCIES_MAX`]; empty while `latency-tracking` is off.
+    /// Durations for each of at most [`LATENCIES_MAX`] commands that have run; empty while `latency-tracking`
+    /// is off.
     pub latencies: Vec<CommandLatencies>,
     /// Whether clients should be sent to this server.
     pub health: Health,
@@ -58,7 +59,7 @@ pub enum Health {
     Fine,
     /// The server is loading data, and does not serve the old data meanwhile.
     Loading,
-    /// The server is a replica whose link to its primary is not up, or not yet.
+    /// The server is a replica whose link to its primary is not up.
     LinkDown,
     /// Writes are refused because the append-only file cannot be written.
     AofFailed,

@@ -66,7 +66,7 @@ pub struct PageDetails {
     pub slow_commands: Vec<SlowCommandRow>,
     /// The script that is running, if any.
     pub script: Option<ScriptRow>,
-    /// The newest moves of slots, the newest first; empty without a cluster.
+    /// Moves of slots, the newest first, up to a maximum; empty without a cluster.
     pub moves: Vec<MoveRow>,
     /// Nodes of the cluster, those in trouble first, up to a maximum; empty without a cluster.
     pub nodes: Vec<NodeRow>,

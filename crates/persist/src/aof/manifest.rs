@@ -75,14 +75,15 @@ pub enum ManifestProblem {
     Empty,
     /// A line has more than 1,024 bytes, no line end, or a NUL.
     Line,
-    /// A line does not consist of three or more pairs of words, lacks a name or a type, or has no number or
-    /// 0.
+    /// A line does not consist of at least three pairs of words, or lacks a name, a type, or a number other
+    /// than 0.
     Format,
     /// The name has a slash, a backslash or a NUL.
     Path,
     /// More than one file is a base.
     TwoBases,
-    /// The numbers of increments do not ascend from 1 or more, or a number is larger than `SEQ_MAX`.
+    /// The number of an increment is not above 0 and above the increment before, or a number is above
+    /// `SEQ_MAX`.
     Order,
     /// The type of a file is unknown.
     Kind,

@@ -46,8 +46,8 @@ impl Default for ReadOptions {
 pub enum Unknown {
     /// Unknown versions, and types that this server lacks, are errors: setting `strict`.
     Refuse,
-    /// An unknown version is ignored, and values of types that this server lacks are skipped if their format
-    /// shows where they end: setting `relaxed`.
+    /// An unknown version other than 0 is ignored, and values of types that this server lacks are skipped if
+    /// their format shows where they end: setting `relaxed`.
     Skip,
 }
 

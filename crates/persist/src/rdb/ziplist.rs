@@ -14,8 +14,8 @@
 //! | first byte | then | element |
 //! |---|---|---|
 //! | `00llllll` | l bytes | string |
-//! | `01llllll` | 1 byte of the length, big endian, l bytes | string |
-//! | `80` | u32 length, big endian, so many bytes | string |
+//! | `01llllll` | the low 8 of 14 bits of l, l bytes | string |
+//! | `80` | l as a u32, big endian, l bytes | string |
 //! | `C0`, `D0`, `E0`, `F0`, `FE` | 2, 4, 8, 3, 1 bytes | integer |
 //! | `F1`–`FD` | – | integer from 0 to 12 |
 

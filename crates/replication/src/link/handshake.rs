@@ -18,7 +18,7 @@ pub(super) struct Handshake {
     /// Bytes of the primary that were not handled yet.
     input: Vec<u8>,
     awaited: Awaited,
-    /// The introductions whose answers are awaited, the next one last.
+    /// The introductions whose answers are awaited after that of `awaited`, the next one last.
     asked: Vec<Awaited>,
 }
 
