@@ -220,7 +220,7 @@ pub struct RunningScript {
     pub command: Vec<Vec<u8>>,
     /// The script was started by EVAL or a related command, not by FCALL.
     pub is_eval: bool,
-    /// The command came from this server's primary, so the script must not be killed.
+    /// The command came from this server's primary or from a replayed log, so the script must not be killed.
     pub must_obey: bool,
     /// The script has called a command that writes.
     pub has_written: bool,

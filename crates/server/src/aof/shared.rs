@@ -3,7 +3,7 @@
 //!
 //! Invariants: (1) blocks and commands are taken in the order in which they were given; (2) a position is
 //! published after its bytes are durable (release), and read before anything is done because of it
-//! (acquire); (3) apart from the flag `has_news`, all other atomics order nothing (relaxed).
+//! (acquire); (3) the atomics except `durable` and `has_news` order nothing (relaxed).
 
 use super::load::Listed;
 use crate::test_switches;
@@ -125,7 +125,7 @@ pub enum AofCommand {
 pub enum AofNews {
     /// A line for the log.
     Log(LogLevel, String),
-    /// The reason that nothing can be written; `None`: writing works again.
+    /// The reason why bytes cannot be written or synced; `None` if the fault has ended.
     Fault(Option<String>),
     /// Under `appendfsync always`, bytes could not be written or synced: the process must end.
     Fatal,
