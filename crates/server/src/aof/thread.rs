@@ -6,8 +6,9 @@
 //! keeps no written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third
 //! puts the base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written:
 //! later blocks belong after the rewrite's cut (the moment whose data are in its base), and the increment for
-//! them gets a name that a start would find only when everything before the cut is on disk. Writing commands
-//! wait until the increment has this name. Under `everysec` and `no`, commands do not wait for their blocks:
+//! them gets a name that a start would find only when everything before the cut was written and a sync of it
+//! was tried. Writing commands wait until the increment has this name, except under `always`, where their
+//! replies wait for the disk anyway. Under `everysec` and `no`, commands do not wait for their blocks:
 //! after a block the thread checks for more every millisecond for a while before it waits to be woken, so
 //! that a busy main thread pays no system call to wake it.
 //!
