@@ -1,4 +1,4 @@
-//! The latency monitor: spikes by event, for the subcommands of LATENCY.
+//! The latency monitor: spikes by event, for the subcommands of LATENCY except HISTOGRAM.
 
 use sluice_base::heap;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,8 @@ pub(crate) const HISTORY_MAX: usize = 160;
 /// The spikes of one event.
 #[derive(Debug, Default)]
 pub struct Series {
-    /// `(second, milliseconds)`, oldest first; each second has only its largest spike.
+    /// `(second, milliseconds)`, oldest first: the largest spike of each second that had one, for the last
+    /// 160 such seconds.
     pub samples: VecDeque<(i64, u64)>,
     /// The largest spike so far, in milliseconds.
     pub max_ms: u64,
@@ -26,7 +27,7 @@ pub struct LatencyMonitor {
 }
 
 impl LatencyMonitor {
-    /// Bytes that the allocator has given. O(events).
+    /// Bytes of heap memory that the monitor holds. O(events).
     pub fn footprint(&self) -> usize {
         let samples: usize = self.series.values().map(|series| heap::deque(&series.samples)).sum();
         heap::tree::<&str, Series>(self.series.len()) + samples
@@ -52,7 +53,7 @@ impl LatencyMonitor {
         self.series.iter().map(|(name, series)| (*name, series))
     }
 
-    /// The spikes of one event; `None` if there are none, or none since the last reset.
+    /// The spikes of one event; `None` if there were none since the start or the last reset. O(events).
     pub fn get(&self, event: &[u8]) -> Option<&Series> {
         self.series.iter().find(|(name, _)| name.as_bytes() == event).map(|(_, s)| s)
     }

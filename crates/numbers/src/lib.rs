@@ -1,5 +1,6 @@
-//! Counters and their display: statistics, latencies, logs of slow commands, hot keys, the rows of INFO
-//! and of the metrics endpoint, samples of all numbers, and the content of that endpoint's page.
+//! Counters and their display: statistics, latencies, the command log and its hidden secrets, hot keys, the
+//! progress of long work, the rows of INFO and of the metrics endpoint, samples of all numbers, and the
+//! content of that endpoint's page.
 //!
 //! ```text
 //!  counters, Facts ──sections (in the engine)──► Sink ──► lines of INFO
@@ -9,9 +10,9 @@
 //! The crates that use this one count, and know the clients and keys that a number is about. Facts about the
 //! process are passed in as values ([`facts`]); no code here queries the process.
 //!
-//! Invariants: (1) no session and no control plane is known here: shown clients are copies; (2) a
-//! field of INFO has one row, which both renderers read; (3) all data kept for display is bounded,
-//! whatever clients send.
+//! Invariants: (1) the crate has no access to sessions or to the control plane: shown clients are copies; (2)
+//! a field of INFO has one row, which both renderers read; (3) all data kept for display is bounded, whatever
+//! clients send.
 #![forbid(unsafe_code)]
 
 pub mod commandlog;

@@ -1,5 +1,6 @@
 //! The content of the web page that the metrics endpoint serves, in addition to the numbers of a sample:
-//! copies of rows about clients, logged commands and large keys, and their JSON. The engine gathers them.
+//! rows about clients, logged commands, keys, slot migrations and cluster nodes, the series of the charts,
+//! and their JSON. The engine gathers the rows, which are copies.
 //!
 //! Invariant: names of keys and arguments of commands appear only in the JSON for a request whose user
 //! may read them.

@@ -1,10 +1,10 @@
 //! Long work in progress: loads, saves, rewrites, synchronisations, moves of slots, a pending shutdown.
-//! INFO, the log and the progress bar of the process show the same list. `under_way.rs` derives the list from
-//! the engine's state each time; no list is stored.
+//! INFO, the metrics endpoint, the log, the progress bar and the status for systemd show the same list. The
+//! control plane's `under_way.rs` derives the list from the state each time; no list is stored.
 //!
 //! Invariants: (1) without long work, a tick of the cron costs a few comparisons, and a command costs
-//! nothing; (2) work that ends within `LONG_NS` appears only in INFO; (3) the log has a line for each
-//! piece of work every `LOGGED_EVERY_NS`.
+//! nothing; (2) work that ends within `LONG_NS` appears only in INFO and at the metrics endpoint; (3) the log
+//! has a line for each longer piece of work every `LOGGED_EVERY_NS`.
 
 use sluice_base::progress::WorkProgress;
 use std::fmt;
@@ -145,13 +145,13 @@ impl fmt::Display for LongWork {
 }
 
 impl LongWork {
-    /// Whether the work has taken longer than `LONG_NS`, so it is shown outside of INFO.
+    /// Whether the work has taken `LONG_NS` or longer, so that the log and the progress bar show it.
     pub fn is_long(&self) -> bool {
         self.progress.spent_ns >= LONG_NS
     }
 }
 
-/// The times at which a piece of work was last logged and last shown; initially the time of its first sight.
+/// The times at which work was last logged and last shown; initially the time at which it was first seen.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgressClock {
     said_ns: u64,
@@ -193,7 +193,7 @@ impl ProgressClock {
 const LOGGED_EVERY_NS: u64 = 5_000_000_000;
 /// Time between two updates of the display by the process, in ns: short enough for a progress bar.
 const SHOWN_EVERY_NS: u64 = 100_000_000;
-/// Work that takes longer than this, in ns, is shown outside of INFO.
+/// Work that takes this long or longer, in ns, is also shown by the log and the progress bar.
 const LONG_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use sluice_config::{ParamId, names_secret};
 /// The text in place of a secret.
 const HIDDEN: &[u8] = b"(redacted)";
 
-/// The arguments of a command with secrets replaced. Cost: O(arguments); for a command whose arguments are a
-/// call (ACL DRYRUN, COMMAND GETKEYS), also a look-up for each nested call.
+/// The arguments of a command with secrets replaced. If the arguments contain another call (ACL DRYRUN,
+/// COMMAND GETKEYS and GETKEYSANDFLAGS), its secrets are replaced, too, unless its command is unknown. Cost:
+/// O(arguments), and a look-up for each nested call.
 pub fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<&'a [u8]> {
     let mut shown: Vec<&[u8]> = args.iter_from(0).collect();
     let (mut spec, mut first) = (spec, 0);
@@ -29,7 +30,7 @@ pub fn shown<'a>(spec: &'static Spec, args: Args<'a>, renames: &Renames) -> Vec<
 }
 
 /// Position of the nested call among the arguments of a command that takes a call (ACL DRYRUN, COMMAND
-/// GETKEYS); `None` for other commands.
+/// GETKEYS and GETKEYSANDFLAGS); `None` for other commands.
 fn inner_call(spec: &Spec) -> Option<usize> {
     match spec.id {
         id if id == server::ACL_DRYRUN.id => Some(3),

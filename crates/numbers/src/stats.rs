@@ -24,7 +24,7 @@ pub struct CommandStats {
     pub latency: Option<Box<Histogram>>,
 }
 
-/// The counters that CONFIG RESETSTAT resets.
+/// The counters of the engine. CONFIG RESETSTAT resets them, except the ones that [`Stats::reset`] keeps.
 #[derive(Debug)]
 pub struct Stats {
     /// Counters of commands, indexed by `Spec::id`.
@@ -101,7 +101,7 @@ pub struct ExpiryStats {
 /// Full and partial synchronisations of replicas.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncStats {
-    /// Number of full synchronisations.
+    /// Number of full synchronisations that were begun.
     pub full: u64,
     /// Number of partial synchronisations, which continue at the replica's offset.
     pub partial_ok: u64,
@@ -179,7 +179,7 @@ impl ConnectionStats {
 /// The kind of a refused connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectedConnection {
-    /// Any other refused connection.
+    /// A connection refused for another reason, or not from `priority-subnets`.
     Ordinary,
     /// A connection from `priority-subnets`, refused because `maxclients` was reached.
     Priority,
@@ -255,15 +255,15 @@ impl Baseline {
     }
 }
 
-/// At most this many error codes are counted separately, because DEBUG ERROR and scripts could invent any
-/// number of codes.
+/// If this many error codes are counted, new codes of scripts' errors are counted together, because scripts
+/// could invent any number of codes.
 pub(crate) const ERROR_CODES_MAX: usize = 128;
 
-/// The name under which INFO shows all codes beyond [`ERROR_CODES_MAX`] together.
+/// The name under which INFO shows all further codes of scripts' errors together.
 const ERROR_CODES_OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 
 impl Stats {
-    /// Bytes that the allocator has given. O(commands).
+    /// Bytes of heap memory that the counters hold. O(commands and error codes).
     pub fn footprint(&self) -> usize {
         let errors: usize = self.failures.by_code.keys().map(|code| heap::block(code.len())).sum();
         let histograms = self.commands.iter().filter(|stats| stats.latency.is_some()).count();
@@ -320,7 +320,9 @@ impl Stats {
         }
     }
 
-    /// Resets the counters for CONFIG RESETSTAT; `facts` has the process's present counters.
+    /// Resets the counters for CONFIG RESETSTAT; `facts` has the process's present counters. The peaks of
+    /// output buffers, the time of commands in this iteration and the counters from which the rates are
+    /// computed stay.
     pub fn reset(&mut self, facts: &Facts) {
         let mut rates = std::mem::take(&mut self.rates);
         rates.reset();
@@ -409,7 +411,7 @@ pub struct Rate {
 
 impl Rate {
     /// Adds a sample from two counters: the growth of `value` for each unit of growth of
-    /// `base`, times `factor`.
+    /// `base`, times `factor`; 0 if `base` has not grown.
     pub fn sample(&mut self, value: u64, base: u64, factor: u64) {
         let delta = base.saturating_sub(self.last_base);
         let amount = value.saturating_sub(self.last_value);

@@ -1,7 +1,8 @@
-//! RDB, the snapshot format: a header, fields about the file, databases of keys, a checksum.
+//! RDB, the snapshot format: a header, fields about the file, function libraries, databases of keys, a
+//! checksum.
 //!
 //! `docs/formats/rdb.md` describes the bytes. Strings, lists, sets, hashes, sorted sets and streams can
-//! be read. A value of any other type is refused with the names of the type and the key, or skipped.
+//! be read. A module's value or a path hash is refused with the names of the type and the key, or skipped.
 
 mod crc;
 mod cursor;
@@ -51,7 +52,7 @@ pub const MAGICS: [&[u8]; 4] = [b"REDIS", b"VALKEY", frame::MAGIC, frame::DRAFT_
 /// The version of a file, by the readers it is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// `REDIS0011`: understood by all readers of recent years.
+    /// `REDIS0011`: for Redis 7.2 and later, and for all versions of Valkey.
     Common,
     /// `VALKEY080`: for Valkey 9 and later. `VALKEY081`, which Valkey 9.2 writes, can be read.
     Valkey,
@@ -76,10 +77,10 @@ pub enum Text<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The last use of a key, as a file states it.
+/// How recently or how often a key was used, as a file states it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Usage {
-    /// The file has no field about the last use.
+    /// The file states neither for this key.
     #[default]
     Unknown,
     /// Seconds since the last use.
@@ -139,7 +140,7 @@ mod op {
     pub(crate) const TYPE_SET_LISTPACK: u8 = 20;
 }
 
-/// First bytes of lengths, and of strings that are not stored as plain bytes.
+/// First bytes of lengths of 32 and 64 bits, and of strings that are not stored as plain bytes.
 mod form {
     pub(crate) const LEN_32: u8 = 0x80;
     pub(crate) const LEN_64: u8 = 0x81;

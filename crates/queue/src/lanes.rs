@@ -14,7 +14,8 @@
 //! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until
 //! the collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) only one lane at
 //! a time has a given number, and the number is given to another lane only after the collector has seen the
-//! end of the old lane. Memory: 128 bytes for each 64 lanes, and each open lane's ring.
+//! end of the old lane. Memory: 128 bytes for each 64 lanes, some words for each lane, and each open lane's
+//! ring.
 
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicU64, Ordering, edge};
@@ -88,8 +89,8 @@ impl<T> Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// Stages a value. Neither the shared tail nor the bit is written unless the ring is full: then all
-    /// staged values are committed and the bit is set.
+    /// Stages a value. Neither the shared tail nor the bit is written unless the ring seems full: then all
+    /// staged values are committed, and the bit is set if the ring is indeed full.
     ///
     /// # Errors
     /// `Full` with the value while the lane's ring has no room.
@@ -121,7 +122,8 @@ impl<T> Lane<T> {
 pub enum Notified {
     /// No value is new, or the collector was notified before and has not looked since: no wake-up is needed.
     Already,
-    /// The first notification since the collector looked: a sleeping collector has to be woken.
+    /// The first notification of these 64 lanes since the collector looked: a sleeping collector has to be
+    /// woken.
     First,
 }
 
@@ -141,7 +143,7 @@ pub struct Collector<T> {
 impl<T: Send> Collector<T> {
     /// Opens a lane for `capacity` values; `None` when `lanes_max` lanes are open. The lane's owner
     /// publishes before dropping the lane. The first [`collect`](Collector::collect) that finds a dropped
-    /// lane empty frees its ring and its number. Allocates.
+    /// lane empty frees its ring and its number. Allocates. Cost: O(`lanes_max` and `capacity`).
     pub fn open(&mut self, capacity: Capacity) -> Option<Lane<T>> {
         let lane = self.lanes.iter().position(Option::is_none)?;
         let (producer, consumer) = spsc::channel(capacity);
@@ -181,6 +183,7 @@ impl<T> Collector<T> {
     }
 
     /// Gathers values of one lane whose bit is pending, and clears the bit if the lane is empty afterwards.
+    /// An empty lane whose producer was dropped is freed.
     #[inline]
     fn visit(&mut self, lane: usize, count_max: usize, each: &mut impl FnMut(T)) -> usize {
         let mut count = 0;

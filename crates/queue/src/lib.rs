@@ -25,8 +25,8 @@
 //!
 //! Unit tests beside each module run the queue against a naive twin, from indexes on both sides of the wrap,
 //! with capacities from 2. `cargo xtask loom` explores the interleavings of `tests/loom_*.rs`;
-//! `cargo xtask deep loom-mutants` weakens each ordering that `primitive::edge` names and wants a model to
-//! fail. The race checker:
+//! `cargo xtask deep loom-mutants` weakens each ordering that `primitive::edge` names and expects that a
+//! model then fails. The race checker:
 //!
 //! ```text
 //! RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \

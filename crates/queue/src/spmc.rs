@@ -201,7 +201,7 @@ impl<T> Consumer<T> {
 
     /// Moves head past up to `count_max` full cells. Returns the first index and the number of
     /// cells, at least 1: the caller owns these cells and must take from each. `None` when the cell
-    /// at head is not full.
+    /// at head is empty, or `count_max` is 0.
     #[inline(always)]
     fn claim(&self, count_max: usize) -> Option<(usize, usize)> {
         let cells = self.ring.cells.view();

@@ -214,7 +214,7 @@ pub struct Consumer<T> {
 }
 
 impl<T> Consumer<T> {
-    /// Takes the oldest value and gives its slot back at once.
+    /// Takes the oldest value and gives its slot back at once; `None` when no value can be taken.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.tail_seen == self.head {

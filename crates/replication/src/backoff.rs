@@ -27,8 +27,8 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Nanoseconds until the next attempt after one in which no snapshot was requested and which thus cost
-    /// the primary nothing.
+    /// Nanoseconds until the next attempt, if the last one cost the primary little because no snapshot was
+    /// requested.
     pub(crate) fn after_refusal(&mut self) -> u64 {
         self.jittered(REFUSED_NS)
     }

@@ -4,8 +4,8 @@ use sluice_base::Bytes;
 
 /// A snapshot for replicas that is made while they take it. Pieces that replicas have not taken yet are
 /// kept in memory up to a bound and beyond that on disk, so the job that makes the snapshot waits for
-/// replicas only if the disk lacks room. Replicas are numbered from 0. Dropping the value aborts the
-/// snapshot.
+/// replicas only if pieces cannot be kept on disk. Replicas are numbered from 0. Dropping the value aborts
+/// the snapshot.
 pub trait SnapshotPieces {
     /// The next piece for a replica. Does not wait.
     fn next(&mut self, replica: usize) -> NextPiece;
@@ -51,7 +51,7 @@ pub trait StreamSpool {
     /// the disk has room.
     fn memory_bytes(&self) -> usize;
 
-    /// Why the disk takes no more bytes; reported once.
+    /// Why the disk takes no more bytes; reported once. `None` if there is nothing to report.
     fn warning(&mut self) -> Option<String>;
 }
 

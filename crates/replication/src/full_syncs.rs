@@ -5,7 +5,7 @@ use crate::feeds::{NextPiece, SnapshotPieces, SnapshotProgress};
 use sluice_base::Bytes;
 use sluice_base::SessionKey;
 
-/// Replicas that ask for a full synchronisation.
+/// Replicas that ask for or take a full synchronisation, and the snapshot that they share.
 #[derive(Debug, Default)]
 pub struct FullSyncs {
     /// Replicas that wait for a snapshot, in order of arrival.
@@ -67,8 +67,8 @@ pub struct Feed {
     pub needs_length: bool,
     /// Bytes after the last piece: the mark of a snapshot whose length was not announced.
     pub trailer: Option<String>,
-    /// When the replica last took bytes, or got bytes queued after it had taken all before; ns of the
-    /// monotonic clock.
+    /// When the replica last took bytes, or bytes were queued for it after it had taken all earlier ones; ns
+    /// of the monotonic clock.
     pub progress_ns: u64,
     /// Bytes that the replica has taken, including the lines before the snapshot and the mark after it.
     pub taken_bytes: u64,
@@ -86,7 +86,7 @@ pub enum FeedSource {
 }
 
 impl FullSyncs {
-    /// Whether a replica waits for a snapshot, takes one, or has the end of one in its output.
+    /// Whether a replica waits for a snapshot, takes the shared one, or has the end of one in its output.
     #[inline]
     pub fn are_under_way(&self) -> bool {
         !self.wanted.is_empty() || self.shared.is_some() || !self.ended.is_empty()
@@ -108,7 +108,7 @@ impl FullSyncs {
         self.began_s = Some(began_s);
     }
 
-    /// The next piece for a replica.
+    /// The next piece for a replica. [`NextPiece::Failed`] if the shared snapshot no longer exists.
     pub fn next_piece(&mut self, source: &mut FeedSource) -> NextPiece {
         match (source, &mut self.shared) {
             (FeedSource::WithoutKeys(left), _) => left.next().map_or(NextPiece::End, NextPiece::Piece),
@@ -117,12 +117,12 @@ impl FullSyncs {
         }
     }
 
-    /// The state of the shared snapshot.
+    /// The state of the shared snapshot; [`SnapshotProgress::Failed`] if there is none.
     pub fn made(&self) -> SnapshotProgress {
         self.shared.as_ref().map_or(SnapshotProgress::Failed, |shared| shared.pieces.made())
     }
 
-    /// See [`SnapshotPieces::lacks_room`]; `None` once the snapshot is complete.
+    /// See [`SnapshotPieces::lacks_room`]; `None` unless the shared snapshot is being made.
     pub fn lacks_room(&self) -> Option<String> {
         let shared = self.shared.as_ref()?;
         (shared.pieces.made() == SnapshotProgress::UnderWay).then(|| shared.pieces.lacks_room())?
@@ -140,7 +140,7 @@ impl FullSyncs {
         }
     }
 
-    /// Bytes of memory of pieces that replicas have not taken.
+    /// Bytes of memory of pieces of the shared snapshot that were made and not taken yet.
     pub fn held_bytes(&self) -> usize {
         self.shared.as_ref().map_or(0, |shared| shared.pieces.held_bytes())
     }

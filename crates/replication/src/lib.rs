@@ -1,9 +1,10 @@
 //! Replication as state machines: a replica's link to its primary, and the stream, the backlog and the full
 //! synchronisations of a primary.
 //!
-//! Invariants: (1) no socket, file, thread or clock: the time is an input of each step, and requests to the
-//! host are outputs ([`LinkOutput`]); (2) a machine is a function of its inputs and its seed, so that a
-//! simulation can replay it; (3) this crate does not interpret the bytes of a snapshot or of the stream.
+//! Invariants: (1) this crate uses no socket, file, thread or clock: the time is an input of each step, and
+//! requests to the host are outputs ([`LinkOutput`]); (2) a state machine is a function of its inputs and its
+//! seed, so that a simulation can replay it; (3) this crate does not interpret the bytes of a snapshot or of
+//! the stream.
 #![forbid(unsafe_code)]
 
 mod backoff;

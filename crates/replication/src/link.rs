@@ -136,12 +136,13 @@ impl ReplicaLink {
         }
     }
 
-    /// The number of the attempt under way.
+    /// The number of the attempt under way; during a pause, a number that no connection has.
     pub fn attempt(&self) -> u64 {
         self.attempt
     }
 
-    /// The position, in the primary's history, of the snapshot that is awaited, received or loaded.
+    /// The position, in the primary's history, of the snapshot that is awaited, received or loaded; `None`
+    /// outside of a transfer.
     pub fn point(&self) -> Option<&HistoryPoint> {
         match &self.state {
             LinkPhase::Transfer { point, .. } => Some(point),

@@ -77,7 +77,7 @@ pub struct Reserved {
 }
 
 impl ReplicationStream {
-    /// Bytes that the allocator has given.
+    /// Bytes of heap memory of the list of replicas and of the backlog. Cost: O(promises).
     pub fn footprint(&self) -> usize {
         heap::vec(&self.replicas) + self.backlog.as_ref().map_or(0, Backlog::footprint)
     }
@@ -215,7 +215,8 @@ impl ReplicationStream {
         if self.has_primary { Some(self.relayed_db) } else { self.selected }
     }
 
-    /// Sends the stream from here on to a session, after a snapshot: the next unit names its database again.
+    /// Sends the stream from here on to a session, after a snapshot. The next unit names its database again,
+    /// unless the stream consists of a primary's bytes.
     pub fn attach(&mut self, key: SessionKey) {
         if !self.has_primary {
             self.selected = None;
@@ -233,7 +234,7 @@ impl ReplicationStream {
     }
 
     /// Keeps the stream from here on for a replica that takes its snapshot on another connection, as
-    /// `client`. The next unit names its database.
+    /// `client`. The next unit names its database, unless the stream consists of a primary's bytes.
     pub fn reserve(&mut self, client: ClientId) {
         if !self.has_primary {
             self.selected = None;
@@ -278,14 +279,15 @@ impl ReplicationStream {
         }
     }
 
-    /// Adds a command that belongs to no unit and no database: a ping, a question to replicas.
+    /// Adds a command that belongs to no unit and no database (a ping or a question to replicas), if
+    /// [`ReplicationStream::generates`].
     pub fn command_of_its_own<'a>(&mut self, argv: impl ExactSizeIterator<Item = &'a [u8]>) {
         let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) else { return };
         push_command(backlog.tail(OWN_BYTES), argv);
         self.offset = backlog.end();
     }
 
-    /// Adds a completed unit.
+    /// Adds a completed unit, if [`ReplicationStream::generates`].
     pub fn add_unit(&mut self, unit: &UnitCommands, grouping: Grouping) {
         if let Some(backlog) = self.backlog.as_mut().filter(|_| !self.has_primary) {
             let tail = backlog.tail(unit.len_bytes() + OWN_BYTES);
@@ -323,7 +325,8 @@ impl ReplicationStream {
         }
     }
 
-    /// Whether there are bytes that were not offered to the replicas yet.
+    /// Whether there are bytes that were not offered to the replicas yet, or a replica may take more than at
+    /// the last delivery.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.offset != self.delivered || self.has_pending_replica || self.spooled.has_news()
@@ -334,8 +337,8 @@ impl ReplicationStream {
         self.has_pending_replica = true;
     }
 
-    /// Notes that all bytes were offered to the replicas, and trims the backlog to `size` bytes. `needed`
-    /// is the offset of the byte that the slowest replica wants next.
+    /// Notes that all bytes were offered to the replicas, and trims the backlog to about `size` bytes; the
+    /// spools get the trimmed blocks. `needed` is the offset of the byte that the slowest replica wants next.
     pub fn offered(&mut self, needed: u64, size: u64) {
         self.delivered = self.offset;
         self.has_pending_replica = false;

@@ -1,8 +1,9 @@
 //! The commands that the current execution unit (a command or a transaction) gives to the replication stream
 //! and to the append-only file.
 //!
-//! A command is encoded once, without SELECT: each receiver has its own selected database, so SELECT is
-//! inserted when the unit is copied to a receiver ([`UnitCommands::write_to`]).
+//! A command is encoded once, without SELECT: each of the two receivers (the stream and the file) has its own
+//! selected database, so SELECT is inserted when the unit is copied to a receiver
+//! ([`UnitCommands::write_to`]).
 //!
 //! Invariants: (1) `runs` cover `bytes` without a gap, in order; (2) a receiver gets whole commands, and
 //! SELECT before the first command of a database that is not the receiver's selected one; (3) several
@@ -55,7 +56,7 @@ pub enum Grouping {
 }
 
 impl UnitCommands {
-    /// Bytes that the allocator has given, including the box around this value.
+    /// Bytes of heap memory, including the box around this value, without promised commands.
     pub fn footprint_boxed(&self) -> usize {
         heap::boxed::<UnitCommands>() + heap::vec(&self.bytes) + heap::vec(&self.runs)
     }
@@ -114,7 +115,7 @@ impl UnitCommands {
         self.command(db, audience, argv.iter().map(Vec::as_slice));
     }
 
-    /// Bytes of the commands.
+    /// Bytes of the encoded commands, without promised ones.
     pub(crate) fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -150,8 +151,8 @@ impl UnitCommands {
     }
 
     /// Appends the commands for a receiver, the replicas or the append-only file, to `out`; `selected`
-    /// is the receiver's database. Commands that are made later are left out and returned with their
-    /// position in `out`.
+    /// is the receiver's selected database, which is updated. Commands that are made later, if there are any
+    /// for the receiver, are left out and returned with their position in `out`.
     #[must_use]
     pub fn write_to(
         &self,

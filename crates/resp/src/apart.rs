@@ -39,12 +39,12 @@ impl Apart {
         self.bytes
     }
 
-    /// Bytes allocated for the arguments.
+    /// Bytes allocated for the arguments, without the list.
     pub fn heap_bytes(&self) -> usize {
         self.list.iter().map(|piece| piece.bytes.capacity()).sum()
     }
 
-    /// Bytes that the allocator has given for the list and the arguments.
+    /// Bytes of heap memory of the list and the arguments, as the allocator rounds them.
     pub(crate) fn footprint(&self) -> usize {
         heap::vec(&self.list) + self.list.iter().map(|piece| piece.bytes.footprint()).sum::<usize>()
     }
@@ -96,7 +96,7 @@ impl Apart {
     }
 }
 
-/// The bytes of `span`: a range of `input`, or an argument apart.
+/// The bytes of `span`: a range of `input`, or an argument apart. Panics if `span` is neither.
 #[inline(always)]
 pub fn named<'a>(span: Span, input: &'a [u8], apart: &'a Apart) -> &'a [u8] {
     match input.get(span.start..span.start.wrapping_add(span.len)) {

@@ -44,7 +44,7 @@ pub enum Value {
     BulkError(Vec<u8>),
 }
 
-/// The bytes are not a reply, whatever follows them.
+/// The bytes are not a reply, whatever follows them, or the reply is nested too deeply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// Offset of the first invalid value.

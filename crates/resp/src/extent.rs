@@ -20,7 +20,7 @@ pub struct ReplyLimits {
 pub enum ExtentError {
     /// The bytes are not a reply.
     Wrong(DecodeError),
-    /// The reply is larger than its limits.
+    /// The reply is larger than its limits, or has a line of more than [`LINE_BYTES_MAX`].
     TooLarge,
 }
 
@@ -112,7 +112,8 @@ impl ReplyExtent {
     }
 }
 
-/// Longest line of a reply that the search scans: errors and numbers are lines, texts are not.
+/// Bytes of the longest line of a reply that the search scans. Simple strings, errors and numbers are lines,
+/// and so are headers; bulk texts are not.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Entry point of the fuzzer: the end found is the one that decoding finds, into however many pieces the

@@ -1,6 +1,6 @@
 //! RESP2 and RESP3: parses requests from bytes and writes replies as bytes.
 //!
-//! Invariants: (1) no socket, clock or command is known here: limits and the protocol version are
+//! Invariants: (1) the crate depends on no socket, clock or command: limits and the protocol version are
 //! arguments; (2) a request consists of ranges of the bytes in which it arrived, and of large arguments
 //! that were received apart; only the words of inline requests are copied; (3) when a request arrives in
 //! pieces, at most an unfinished header or line end is examined again.

@@ -63,7 +63,7 @@ impl Outbox {
         self.head.capacity() + self.shared.capacity() * size_of::<(usize, Bytes)>()
     }
 
-    /// Bytes that the allocator has given for this outbox, without the shared values.
+    /// Bytes of heap memory of this outbox, as the allocator rounds them, without the shared values.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.head) + heap::vec(&self.shared)
     }
@@ -201,8 +201,8 @@ impl Outbox {
         }
     }
 
-    /// The memory of the plain bytes, for reuse. If there are none, the memory of the last shared value,
-    /// provided that no other reference to it is left.
+    /// The memory of the plain bytes, for reuse. If none was allocated, the memory of the last shared value,
+    /// provided that no other reference to it is left; otherwise an empty buffer.
     pub fn into_buffer(self) -> Vec<u8> {
         let Outbox { head, mut shared, .. } = self;
         match shared.pop() {
@@ -231,7 +231,8 @@ impl Outbox {
         self.head.truncate(mark.head);
     }
 
-    /// Replaces `len` bytes of the head at `at` with `with` and moves the bytes after them.
+    /// Replaces `len` bytes of the head at `at` with `with`; moves the bytes and the shared values after
+    /// them.
     pub(crate) fn splice(&mut self, at: usize, len: usize, with: &[u8]) {
         if with.len() == len {
             self.head[at..at + len].copy_from_slice(with);

@@ -1,5 +1,5 @@
-//! Requests that outlive the buffer from which they were parsed: queued by MULTI, blocked, or postponed
-//! by CLIENT PAUSE.
+//! Requests that outlive the buffer from which they were parsed: queued by MULTI, blocked, or postponed, for
+//! example by CLIENT PAUSE.
 //!
 //! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so a queue of a
 //! thousand commands takes three allocations. A request keeps the bytes in which it arrived, because a
@@ -68,7 +68,7 @@ impl ArgumentList {
         Request::new(&self.bytes, &self.spans, Span { start: 0, len: self.bytes.len() })
     }
 
-    /// Bytes that the allocator has given for the arguments.
+    /// Bytes of heap memory of the arguments, as the allocator rounds them.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.bytes) + heap::vec(&self.spans)
     }
@@ -179,7 +179,7 @@ impl OwnedRequests {
         self.bytes.len()
     }
 
-    /// Bytes that the allocator has given for the requests.
+    /// Bytes of heap memory of the requests, as the allocator rounds them.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.bytes) + heap::vec(&self.spans) + heap::vec(&self.list)
     }
@@ -192,9 +192,10 @@ impl OwnedRequests {
     }
 }
 
-/// A buffer of this size or more, in bytes, grows by a quarter.
+/// A buffer of requests that grows beyond this many bytes grows by a quarter, or by as much as it needs. An
+/// emptied argument list keeps a buffer of at most this size.
 const LARGE_BYTES: usize = 64 * 1024;
-/// Number of arguments for which an emptied list keeps room.
+/// An emptied argument list keeps room for at most this many arguments.
 const SPANS_KEPT: usize = 1024;
 /// Bytes of the line end after an argument.
 const LINE_END: usize = 2;

@@ -9,9 +9,10 @@
 //! unfinished, bytes before [`Parser::at`] are not read again; (3) a number in the input makes room for
 //! at most 1,024 arguments; all other allocations are for bytes that have arrived.
 //!
-//! There are two paths. `quick` reads nearly all requests, namely complete ones with up to 1,024 arguments;
-//! it decides about most headers with one or two comparisons. Whatever `quick` does not recognise, and every
-//! error, is left to `exact`, which starts again at the request's first byte.
+//! There are two paths for arrays. `quick` reads nearly all requests, namely complete ones with up to 1,024
+//! arguments; it decides about most headers with one or two comparisons. Whatever `quick` does not recognise,
+//! and every error, is left to `exact`, which starts again at the request's first byte. `inline` reads lines
+//! of words.
 
 use std::ops::ControlFlow;
 
@@ -26,7 +27,7 @@ use crate::span::Span;
 /// How far the sender is trusted, which decides the limits of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthState {
-    /// This server's primary: requests of any length.
+    /// This server's primary: arguments of up to 1 TiB, whatever limit is configured.
     Primary,
     /// An authenticated client: requests within the configured limits.
     Authenticated,
@@ -261,7 +262,7 @@ impl Parser {
         self.position.at
     }
 
-    /// Bytes that the allocator has given for the unfinished request's arguments.
+    /// Bytes of heap memory of the unfinished request's arguments, as the allocator rounds them.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.args) + self.apart().footprint()
     }

@@ -10,8 +10,8 @@ use std::ops::Range;
 /// Spans are relative to the input of that call: the same slice must be given to [`Requests::at`].
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// Room for arguments, of which the first `used` belong to requests. It does not shrink between
-    /// calls, so storing an argument needs no check for room.
+    /// Room for arguments, of which the first `used` belong to requests. Up to `ARGS_KEPT`, it is kept from
+    /// call to call. Room is checked once for a request, so storing an argument needs no check.
     args: Vec<Span>,
     used: usize,
     list: Vec<RequestEntry>,
@@ -96,7 +96,7 @@ impl Requests {
         self.request(&self.list[index], input)
     }
 
-    /// The requests in `range`, in order; `input` is the slice that was parsed. Panics if there are fewer.
+    /// The requests in `numbers`, in order; `input` is the slice that was parsed. Panics if there are fewer.
     #[inline(always)]
     pub fn range<'a>(
         &'a self,
@@ -140,7 +140,7 @@ impl Requests {
         std::mem::swap(&mut self.apart, apart);
     }
 
-    /// Bytes that the allocator has given for the requests.
+    /// Bytes of heap memory of the requests, as the allocator rounds them.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.args) + heap::vec(&self.list) + heap::vec(&self.words) + self.apart.footprint()
     }
@@ -207,7 +207,8 @@ impl<'a> Request<'a> {
         self.spans.iter().map(move |span| named(*span, bytes, apart))
     }
 
-    /// The arguments as ranges of [`Request::bytes`], for holders that keep no iterator.
+    /// The arguments as ranges of [`Request::bytes`] or of [`Request::apart`], for holders that keep no
+    /// iterator.
     #[inline]
     pub fn spans(&self) -> &'a [Span] {
         self.spans

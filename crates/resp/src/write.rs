@@ -3,9 +3,9 @@
 //! A type that RESP2 lacks is written as the nearest one it has: maps, sets and pushes as arrays, doubles,
 //! big numbers and verbatim strings as bulk strings, booleans as 0 and 1. Attributes are left out.
 //!
-//! Invariants: (1) simple strings, errors and big numbers hold no CR or LF: they become spaces; (2) a method
-//! writes exactly one value or the header of one aggregate, whose elements the caller writes next; only `raw`
-//! and `part_shared` append what they are given.
+//! Invariants: (1) simple strings, errors, doubles and big numbers hold no CR or LF: they become spaces; (2)
+//! a method writes exactly one value, or the header of one aggregate or bulk string, whose contents the
+//! caller writes next; only `raw` and `part_shared` append what they are given.
 
 use sluice_base::{Bytes, num};
 
@@ -227,7 +227,7 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// Writes an integer of any size, given in decimal.
+    /// Writes an integer of any size, given in decimal; RESP2 gets a bulk string.
     pub fn big_number(&mut self, digits: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits),
@@ -235,7 +235,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes a text with a format of three letters, `txt` or `mkd`.
+    /// Writes a text with a format of three letters, `txt` or `mkd`; RESP2 gets the text alone as a bulk
+    /// string.
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),

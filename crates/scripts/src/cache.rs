@@ -3,7 +3,7 @@
 //!
 //! Invariants: (1) of the scripts that came by EVAL alone, the cache keeps at most `EVALUATED_MAX`, the
 //! most recently used ones, and their bytes fit in `maxmemory-scripts`, except that the newest alone may
-//! exceed it; the bytes of a script are its text, its program, and the growth of the machine when the
+//! exceed it; the bytes of a script are its text, its program, and the growth of the Lua machine when the
 //! program was loaded, so a text that several scripts contain counts for the first of them; (2) scripts of
 //! SCRIPT LOAD stay until SCRIPT FLUSH.
 
@@ -34,7 +34,7 @@ pub(crate) type ScriptSha = [u8; 40];
 pub struct CachedScript {
     /// The script's text, the first line included.
     pub body: Box<[u8]>,
-    /// The program in the machine.
+    /// The program in the Lua machine.
     pub chunk: LoadedChunk,
     /// The slot of the script that was used just before this one; [`NOBODY`] if there is none, or if this
     /// script is not in the order of last use, because SCRIPT LOAD has named it.

@@ -35,7 +35,7 @@ const CHUNK: &[u8] = b"@user_script";
 const SHOWN_BYTES: usize = 256;
 /// The least number, except 0, that `maxlen` sets.
 const SHOWN_BYTES_MIN: usize = 60;
-/// Bytes of a value that are shown with `maxlen 0`.
+/// Bytes of a value that are shown with `maxlen 0`, and the greatest number that `maxlen` sets.
 pub const SHOWN_BYTES_MAX: usize = 1 << 20;
 /// The most breakpoints of a session.
 const BREAKPOINTS_MAX: usize = 64;
@@ -379,7 +379,7 @@ impl Debugger {
         }
     }
 
-    /// Adds the reply of a called command to the output.
+    /// Adds the reply of a called command to the output, while the client steps or calls.
     pub fn show_reply(&mut self, reply: &Outbox) {
         if !self.shows_calls() {
             return;
@@ -391,8 +391,8 @@ impl Debugger {
         }
     }
 
-    /// Adds to the output that a called command was refused: `wire` is the error for a client,
-    /// `told` for the script.
+    /// Adds to the output that a called command was refused, while the client steps or calls: `wire` is the
+    /// error for a client, `told` for the script.
     pub fn show_refusal(&mut self, wire: &[u8], told: &[u8]) {
         if self.shows_calls() {
             let wire = [b"-", wire, b"\r\n"].concat();

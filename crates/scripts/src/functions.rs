@@ -202,7 +202,8 @@ impl Functions {
         self.by_name.values().filter_map(|slot| self.get(*slot))
     }
 
-    /// The libraries whose names match a glob pattern in any case, ordered by name.
+    /// The libraries whose names match a glob pattern in any case (all libraries for `None`), ordered by
+    /// name.
     pub fn matching<'a>(&'a self, pattern: Option<&'a [u8]>) -> impl Iterator<Item = &'a Library> {
         let pattern = pattern.map(glob::Pattern::nocase);
         self.iter().filter(move |library| pattern.as_ref().is_none_or(|it| it.matches(&library.name)))

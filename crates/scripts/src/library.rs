@@ -137,7 +137,8 @@ impl Library {
     }
 }
 
-/// The limits of a machine, and whether it has the insecure functions of old versions.
+/// The options of loading a library: the limit of its Lua machine, whether that has the insecure functions of
+/// old versions, and whether a client asks for the load.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineLimits {
     /// The most bytes that a machine may use.
@@ -156,7 +157,7 @@ impl MachineLimits {
     /// The least limit in bytes of a library from a file while it is loaded.
     ///
     /// Loading a library runs its program, which may never end: without a limit a file could take all
-    /// memory of the machine, and the kernel would kill the server without a message. A server with the
+    /// memory of the computer, and the kernel would kill the server without a message. A server with the
     /// defaults accepts libraries that need 1 GiB. The limit is twice that, or `script-memory-limit` if
     /// that is higher. A library that was accepted under a higher limit needs that limit at the next start.
     /// A start that refuses a library logs the reason, and changes no file.
@@ -212,7 +213,7 @@ impl LibraryLoad {
         heap::boxed::<LibraryLoad>() + self.name.len() + self.code.len() + self.bytes + self.program_bytes
     }
 
-    /// Compiles a library, in a new machine. [`LibraryLoad::start`] starts its program.
+    /// Compiles a library, in a new Lua machine. [`LibraryLoad::start`] starts its program.
     ///
     /// # Errors
     /// The text of the error, without a code.
@@ -455,7 +456,7 @@ struct Registration {
     callback: Value,
 }
 
-/// The text of a string or number value.
+/// The text of a string or number value; `None` for any other value.
 fn text_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
     let text = match value.as_number() {
         Some(number) => heap.number_string(number).ok()?.as_str(),
@@ -468,7 +469,7 @@ fn text_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
 }
 
 /// A word to be looked up, in lower case: the text up to its first zero byte, cut if longer than
-/// any known word.
+/// any known word. `None` for a value that is neither a string nor a number.
 fn word_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
     let text = match value.as_number() {
         Some(number) => heap.number_string(number).ok()?.as_str(),

@@ -131,8 +131,8 @@ impl ScriptMachine {
         self.limit = bytes;
     }
 
-    /// Opens a machine that has all Lua libraries and may use `limit` bytes. `is_insecure`: with `getfenv`,
-    /// `setfenv` and `newproxy`.
+    /// Opens a machine that has the Lua libraries for scripts and the server's functions, and may use `limit`
+    /// bytes. `is_insecure`: with `getfenv`, `setfenv` and `newproxy`.
     ///
     /// # Errors The limit is too small for Lua's standard libraries.
     pub fn open(kind: MachineKind, limit: usize, is_insecure: bool) -> Result<ScriptMachine, Fault> {

@@ -43,9 +43,10 @@ impl RestoreRun {
 pub enum RestorePolicy {
     /// All existing libraries are removed.
     Flush,
-    /// All existing libraries stay; a restored library with the same name is an error.
+    /// All existing libraries stay; a restored library or function with an existing name is an error.
     Append,
-    /// A restored library replaces the existing library of the same name.
+    /// A restored library replaces the existing library of the same name. A function with the name of a
+    /// function in another library is an error.
     Replace,
 }
 

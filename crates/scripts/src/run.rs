@@ -180,7 +180,8 @@ pub enum EvalKind {
 /// Error of EVALSHA for a digest that is not in the cache.
 pub const NO_SCRIPT: CmdError = CmdError::text("NOSCRIPT No matching script.");
 
-/// The number of keys, from the argument before the keys.
+/// The number of keys, from the argument before the keys. Errors: the argument is not an integer, is
+/// negative, or exceeds the number of arguments after it.
 pub fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
     let count = args.int(2)?;
     if count > (args.len() - 3) as i64 {

@@ -1,4 +1,4 @@
-//! The first line of a script or of a library: `#!lua name=... flags=...`.
+//! The first line of a script, `#!lua flags=...`, and the flags of scripts and functions.
 
 use sluice_base::quote::{Dialect, split_args};
 use sluice_command::Spec;
@@ -42,7 +42,7 @@ impl ScriptFlags {
         ScriptFlags(self.0 | other.0)
     }
 
-    /// The flag of a name.
+    /// The flag of a name; `None` if no flag has that name.
     pub(crate) fn named(name: &[u8]) -> Option<ScriptFlags> {
         ScriptFlags::NAMED.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, flag)| *flag)
     }
@@ -57,7 +57,8 @@ pub struct ScriptHead {
     pub len: usize,
 }
 
-/// Reads the first line of a script for EVAL.
+/// Reads the first line of a script for EVAL. A script that does not begin with `#!` has the flag
+/// [`ScriptFlags::COMPATIBLE`] alone.
 ///
 /// # Errors
 /// The text of the error, without a code.

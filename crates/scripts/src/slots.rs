@@ -18,7 +18,7 @@ impl SlotIndex {
         self.used
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes of heap memory of the table.
     pub(crate) fn footprint(&self) -> usize {
         sluice_base::heap::block(size_of_val(&*self.places))
     }
@@ -35,7 +35,7 @@ impl SlotIndex {
         (place + 1) & self.places.len().wrapping_sub(1)
     }
 
-    /// The slot with this hash for which `is_it` is true.
+    /// The slot with this hash for which `is_it` is true; `None` if there is none.
     #[inline]
     pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut place = self.home(hash);

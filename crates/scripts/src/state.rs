@@ -31,7 +31,7 @@ pub struct Scripting {
     pub running_bytes: usize,
     /// Output of a debugger on its way to the client.
     pub debug_output: Outbox,
-    /// State of `math.random`: one generator for all scripts.
+    /// State of `math.random`: one generator for all scripts; `None` before the first run.
     pub random: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ pub struct RunBuffers {
 const REPLY_KEPT_BYTES: usize = 64 << 10;
 
 impl RunBuffers {
-    /// Bytes that the allocator has given.
+    /// Bytes of heap memory, including the box around this value.
     pub fn footprint(&self) -> usize {
         let kept = self.arguments.footprint()
             + self.reply.footprint()
@@ -103,7 +103,7 @@ impl RunBuffers {
         heap::boxed::<RunBuffers>() + kept
     }
 
-    /// Frees large buffers and empties the others.
+    /// Empties the buffers of the arguments and of the reply; frees them if they are large.
     pub fn trim(&mut self) {
         self.arguments.clear();
         match self.reply.capacity_bytes() > REPLY_KEPT_BYTES {
@@ -189,8 +189,8 @@ pub fn machine_limits(config: &Config) -> MachineLimits {
     MachineLimits { bytes: memory_limit(config), is_insecure, is_wish: true }
 }
 
-/// Bytes that a machine may use: `script-memory-limit` if set, else an eighth of `maxmemory` but at least
-/// 64 MiB, else 1 GiB.
+/// Bytes that a machine may use: `script-memory-limit` if it is set; else, if `maxmemory` is set, an eighth
+/// of it, but at least 64 MiB; else 1 GiB.
 pub fn memory_limit(config: &Config) -> usize {
     let limit = match (config.int(param::SCRIPT_MEMORY_LIMIT), config.int(param::MAXMEMORY)) {
         (0, 0) => 1 << 30,
@@ -220,7 +220,7 @@ pub struct RunningScript {
     pub command: Vec<Vec<u8>>,
     /// The script was started by EVAL or a related command, not by FCALL.
     pub is_eval: bool,
-    /// The command came from this server's primary, so the script must not be killed.
+    /// The command came from this server's primary or from a replayed log, so the script must not be killed.
     pub must_obey: bool,
     /// The script has called a command that writes.
     pub has_written: bool,

@@ -15,8 +15,8 @@ pub trait Allocator: ReportMemory {
     /// thread is read without stopping the thread, and may be slightly out of date.
     fn cached(&self) -> usize;
 
-    /// Bytes that the calling thread has allocated so far, less the bytes that it has freed: negative if
-    /// other threads had allocated them. Cost: below a microsecond.
+    /// Bytes that the calling thread has allocated so far, less the bytes that it has freed. Negative if the
+    /// thread has freed much that other threads had allocated. Cost: below a microsecond.
     fn bytes_of_thread(&self) -> i64;
 
     /// Starts the allocator's own thread, which returns unused pages to the system while no thread

@@ -31,7 +31,7 @@ pub fn digest(engine: &Engine) -> u64 {
     total
 }
 
-/// Keys with expiries and fingerprints of values, sorted.
+/// Keys with expiries and fingerprints of values, and the beginnings of libraries, sorted.
 pub fn lines(engine: &Engine) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, db) in engine.keyspace().iter() {

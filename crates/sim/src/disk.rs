@@ -153,7 +153,7 @@ impl Disk {
         result
     }
 
-    /// Makes the first `len` bytes of a log durable.
+    /// Makes the first `len` bytes of a log durable, unless a sync of the log has failed, now or earlier.
     pub fn sync(&self, log: usize, len: usize) -> Result<(), Refusal> {
         let mut aof = self.lock();
         let refusal = aof.fault.and_then(DiskFault::of_sync);
@@ -215,7 +215,7 @@ impl Disk {
             || logs().take(readable).any(|log| contains_whole(&log.bytes[..log.durable], &command))
     }
 
-    /// The machine crashes: after the durable bytes of a log, any number of its other bytes is left.
+    /// The computer crashes: after the durable bytes of a log, any number of its other bytes is left.
     pub fn crash(&self, rng: &mut Rng) {
         for log in &mut self.lock().logs {
             let more = (log.bytes.len() - log.durable) as u64;

@@ -1,12 +1,13 @@
 //! Simulation of replication: real engines and the real state machine of the replication link, over a network
 //! and disks that fail, in virtual time. [`run_cluster`] simulates clusters, in which nodes of ours work
-//! together with a model of the reference's nodes.
+//! together with a model of the reference's nodes; [`run_many`] measures a large one, and [`run_moves`]
+//! simulates moves of slots.
 //!
 //! A run is a function of one seed. A failing run can be repeated with a trace of its events: `cargo run
 //! --package sluice-sim -- --seed SEED`.
 //!
-//! Invariants: (1) no clock, socket, thread or file; (2) the simulation does not know the protocol of
-//! replication: it only carries the bytes of the engine and of the link's state machine.
+//! Invariants: (1) the simulation uses no clock, socket, thread or file; (2) it does not interpret the
+//! protocol of replication: it only carries the bytes of the engine and of the link's state machine.
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 

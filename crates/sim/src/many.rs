@@ -225,7 +225,7 @@ impl<'a> ManyNodes<'a> {
         Now { mono_ns: self.now_ms * 1_000_000, unix_us: 1_700_000_000_000_000 + self.now_ms as i64 * 1_000 }
     }
 
-    /// Advances the time. Each node has its tick at a millisecond of its own.
+    /// Advances the time. The ticks of the nodes are spread over 100 ms.
     fn pass(&mut self, ms: u64) {
         for _ in 0..ms {
             self.now_ms += 1;

@@ -3,8 +3,8 @@
 //! A row is `NAME: kind("name of the field", unit, "help")`, with `.metric("...")` if the endpoint shows
 //! the number under that name. Names that begin with `redis_` are redis_exporter's, with its types, so
 //! that its dashboards work; `sluice_` marks our own. A section names a row by its constant, so a field
-//! without a row does not compile. `*` in a name stands for a number, a database, a command or an error
-//! code; the endpoint shows that part as the label `.label("...")`.
+//! without a row does not compile. `*` in a name stands for a part that varies, such as a number, a command
+//! or an error code; the endpoint shows that part as the label `.label("...")`, if the row has one.
 //!
 //! The table in `docs/fields.md` is made from these rows; a test checks it (`info/tests.rs`).
 
@@ -19,13 +19,13 @@ pub struct InfoField {
     pub unit: FieldUnit,
     /// The meaning of the field, for operators and for `# HELP`.
     pub help: &'static str,
-    /// The name at the metrics endpoint; empty if the endpoint does not show the field.
+    /// The name at the metrics endpoint; empty if the endpoint does not show the field as one number.
     pub metric: &'static str,
     /// The endpoint shows the number divided by this.
     pub divisor: u32,
-    /// INFO also has a line with the suffix `_human`, in units such as `1.50K`.
+    /// If true, INFO also has a line whose name ends in `_human`, with the number in a unit, such as `1.50K`.
     pub human: bool,
-    /// The endpoint's label for the part that `*` stands for.
+    /// The endpoint's label for the part that `*` stands for; empty if there is none.
     pub label: &'static str,
     /// The heading of the field's section in INFO.
     pub section: &'static str,
@@ -47,7 +47,7 @@ pub enum FieldKind {
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldUnit {
-    /// A number of things without a unit.
+    /// A number without a unit, such as a number of things or an id; also the unit of texts.
     Count,
     /// Bytes of memory, files or traffic.
     Bytes,
@@ -116,7 +116,7 @@ impl InfoField {
         InfoField { section, ..self }
     }
 
-    /// The parts of the name before and after `*`.
+    /// The parts of the name before and after `*`; without a `*`, the whole name and an empty text.
     pub(super) fn around_star(&self) -> (&'static str, &'static str) {
         self.name.split_once('*').unwrap_or((self.name, ""))
     }

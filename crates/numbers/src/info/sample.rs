@@ -10,8 +10,8 @@ use crate::info::value::{FieldValue, Number, difference, ratio};
 use sluice_base::Histogram;
 use std::fmt::Display;
 
-/// Number of commands with histograms and percentiles of durations: those with most calls. For the others
-/// only calls and total time are shown.
+/// A sample has histograms and percentiles of durations for at most this many commands, those with most
+/// calls. For the others only calls and total time are shown.
 pub const LATENCIES_MAX: usize = 64;
 
 /// All numbers of the server at one moment.
@@ -20,7 +20,8 @@ pub struct MetricsSample {
     pub(super) numbers: Vec<SampleNumber>,
     /// Lists of labels, each used by one number or several.
     pub(super) labels: Vec<Vec<(&'static str, Box<str>)>>,
-    /// Durations of the commands that have run.
+    /// Durations for each of at most [`LATENCIES_MAX`] commands that have run; empty while `latency-tracking`
+    /// is off.
     pub latencies: Vec<CommandLatencies>,
     /// Whether clients should be sent to this server.
     pub health: Health,
@@ -40,9 +41,9 @@ pub(super) struct SampleNumber {
 pub struct CommandLatencies {
     /// Full name of the command.
     pub command: &'static str,
-    /// Number of the command's executions.
+    /// Number of durations in the command's histogram.
     pub count: u64,
-    /// Sum of the durations, microseconds.
+    /// Time spent in all executions of the command, in microseconds.
     pub sum_us: u64,
     /// Number of durations for each power of two, as in [`Histogram::by_power_of_two`].
     pub by_power: [u64; Histogram::POWERS],
@@ -53,12 +54,12 @@ pub struct CommandLatencies {
 /// Whether clients should be sent to this server, and why not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// None of the other states: the server serves clients.
+    /// The server serves clients: none of the other states applies.
     #[default]
     Fine,
-    /// The server is loading its data.
+    /// The server is loading data, and does not serve the old data meanwhile.
     Loading,
-    /// The server is a replica without a link to its primary.
+    /// The server is a replica whose link to its primary is not up.
     LinkDown,
     /// Writes are refused because the append-only file cannot be written.
     AofFailed,
@@ -105,7 +106,7 @@ impl Sampler {
         self.sample.labels.len() as u32
     }
 
-    /// Adds a number that no field of INFO has.
+    /// Adds a number that no field of INFO has. `labels` is a result of [`Sampler::keep_labels`].
     pub fn number(&mut self, family: FamilyId, labels: u32, number: Number) {
         let number = number.over(family.family().divisor);
         self.sample.numbers.push(SampleNumber { family, labels, number });

@@ -9,7 +9,7 @@ pub trait Sink {
     /// Writes one field. `star` is the text for `*` in the field's name.
     fn put(&mut self, field: FieldId, star: Option<&dyn Display>, value: FieldValue<'_>);
 
-    /// Sets labels for the following numbers, until the next call.
+    /// Sets labels for the following numbers without `*`, until the next call. INFO's lines ignore labels.
     fn set_labels(&mut self, labels: &[(&'static str, &str)]) {
         let _ = labels;
     }
@@ -26,7 +26,7 @@ impl dyn Sink + '_ {
         self.put(field, Some(&star), value.into());
     }
 
-    /// Writes 0 for each of these counters, whose features do not exist here.
+    /// Writes 0 for each of these fields, whose features do not exist here.
     pub fn zeros(&mut self, fields: &[FieldId]) {
         for field in fields {
             self.add(*field, 0u64);

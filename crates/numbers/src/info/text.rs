@@ -3,8 +3,8 @@
 //! Invariants: (1) the lines of a family are adjacent, after its `# TYPE`; (2) no two lines of a family
 //! have the same labels; (3) in OpenMetrics a counter ends in `_total`. Counters of redis_exporter
 //! without that suffix have an unknown type there, because dashboards use their names; (4) the number of
-//! series is bounded, whatever clients do: by fields, databases, commands, error codes
-//! (`ERROR_CODES_MAX`, and those of the server itself), replicas, I/O threads and hash slots.
+//! series is bounded, whatever clients do: by fields, databases, commands, error codes (`ERROR_CODES_MAX`,
+//! and those of the server itself), latency events, replicas, I/O threads, slot migrations and hash slots.
 
 use crate::info::families::{Family, FamilyId, FamilyKind, family};
 use crate::info::fields::FieldUnit;
@@ -168,7 +168,8 @@ struct MetricsText {
 }
 
 impl MetricsText {
-    /// The `# HELP`, `# TYPE` and `# UNIT` lines before a family's samples.
+    /// The `# HELP` and `# TYPE` lines before a family's samples, and in OpenMetrics a `# UNIT` line if the
+    /// name ends in the unit.
     fn head(&mut self, family: &Family) {
         let (name, kind) = self.declared(family);
         self.head_of(name, kind, family);
@@ -241,8 +242,8 @@ impl MetricsText {
         }
     }
 
-    /// Writes the histogram of a command. Bucket bounds are the last nanosecond below a power of two, from
-    /// 1,024 ns on.
+    /// Writes the histogram of a command, in microseconds. Bucket bounds are the last nanosecond below a
+    /// power of two, from 1,024 ns on, and infinity.
     fn histogram(&mut self, name: &str, one: &CommandLatencies) {
         let command = one.command;
         let mut below = 0;

@@ -19,7 +19,7 @@ pub struct PageAsk {
     pub credentials: Vec<BasicCredentials>,
 }
 
-/// A user and a password from a request's header.
+/// A user and a password from a request's header, with the requester's address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BasicCredentials {
     /// Name of the user, as sent.
@@ -40,7 +40,7 @@ impl std::fmt::Debug for BasicCredentials {
 /// The confidential data that a request may see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MayShow {
-    /// Names of keys: the user may read every key in every database that holds keys.
+    /// Names of keys: the user may read every key of each database that holds keys or has a shown hot key.
     pub key_names: bool,
     /// Arguments of logged commands: the user may call COMMANDLOG GET and see names of keys.
     pub arguments: bool,
@@ -49,9 +49,9 @@ pub struct MayShow {
 /// The result of checking credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JudgedCredentials {
-    /// The user is unknown, or the password wrong.
+    /// The user is unknown or disabled, or the password is wrong.
     Refused,
-    /// The password is right; the field tells the user's rights.
+    /// The user is authenticated; the field has the user's rights.
     Accepted(MayShow),
 }
 
@@ -66,9 +66,9 @@ pub struct PageDetails {
     pub slow_commands: Vec<SlowCommandRow>,
     /// The script that is running, if any.
     pub script: Option<ScriptRow>,
-    /// Moves of slots, the newest first.
+    /// Moves of slots, the newest first, up to a maximum; empty without a cluster.
     pub moves: Vec<MoveRow>,
-    /// Nodes of the cluster, those in trouble first; empty without a cluster.
+    /// Nodes of the cluster, those in trouble first, up to a maximum; empty without a cluster.
     pub nodes: Vec<NodeRow>,
     /// Number of nodes, without those still in a handshake; 0 without a cluster.
     pub node_count: usize,

@@ -1,9 +1,10 @@
 //! The time series on the metrics endpoint's web page: rates between two samples, and numbers of single
 //! samples.
 //!
-//! Percentiles of durations cover the commands between two samples. They are computed from counts by power of
-//! two; within a power, durations are assumed to be spread evenly on a logarithmic scale. So a percentile is
-//! wrong by a factor of two at most, mostly by far less. Durations above a second count as a second.
+//! Percentiles of durations cover the commands between two samples, as far as the samples have histograms of
+//! them. They are computed from counts by power of two; within a power, durations are assumed to be spread
+//! evenly on a logarithmic scale. So a percentile above 64 ns is wrong by a factor of two at most, mostly by
+//! far less. Durations above a second count as a second.
 
 use crate::info::families::{FamilyId, family};
 use crate::info::fields::field;
@@ -52,7 +53,7 @@ pub struct HistoryTotals {
     /// Time of the sample, in ns of the monotonic clock.
     at_ns: u64,
     numbers: [f64; SERIES.len()],
-    /// Number of durations of all commands by power of two.
+    /// Number of durations by power of two, of all commands that have a histogram in the sample.
     by_power: [u64; Histogram::POWERS],
 }
 
@@ -90,7 +91,9 @@ pub struct ChartPoint {
 }
 
 impl ChartPoint {
-    /// The point for `totals`. Rates are those since `before`, or missing if that is `None`.
+    /// The point for `totals`. Rates and percentiles cover the time since `before`. They are missing if
+    /// `before` is `None`, rates also if no time has passed, and percentiles also if no command has been
+    /// measured.
     pub fn new(id: u64, unix_ms: i64, totals: &HistoryTotals, before: Option<&HistoryTotals>) -> ChartPoint {
         let seconds = before.map(|before| totals.at_ns.saturating_sub(before.at_ns) as f64 / 1e9);
         let numbers = std::array::from_fn(|index| match SERIES[index].1 {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 pub struct PageJson<'a> {
     /// The numbers of the sample.
     pub sample: &'a MetricsSample,
-    /// Clients, commands and keys, from the main thread.
+    /// The main thread's answer: clients, logged commands, keys and more.
     pub details: &'a PageDetails,
     /// Result of checking the request's credentials; `None` if the request had none.
     pub judged: Option<JudgedCredentials>,
@@ -194,8 +194,8 @@ fn hot_keys(rows: &[HotKeyRow], may: MayShow) -> Vec<Value> {
     rows.iter().map(|row| json!({ "db": row.db, "name": name(row), "per_second": row.per_second })).collect()
 }
 
-/// Bytes as text: everything except printable characters of UTF-8 becomes `\x` and two digits; a backslash is
-/// doubled.
+/// Bytes as text: each byte that is not part of a printable UTF-8 character becomes `\x` and two digits; a
+/// backslash is doubled.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -12,7 +12,7 @@ pub const KEYS_SHOWN: usize = 20;
 const SLOTS_SHOWN: usize = 20;
 /// Bytes kept of a key's name.
 const NAME_BYTES_MAX: usize = 256;
-/// Entries between two looks at the clock. Each entry costs two or three cache misses.
+/// The clock is read after about this many entries. Each entry costs two or three cache misses.
 const ENTRIES_AT_ONCE: u64 = 64;
 
 /// One of the largest keys.
@@ -64,7 +64,7 @@ pub struct KeyScan {
     /// The largest keys of the current scan, and of the last complete one; each list begins with the largest.
     so_far: Vec<LargeKey>,
     last: Vec<LargeKey>,
-    /// Sizes of all slots in the current scan; empty if keys have no slots.
+    /// Sizes of all slots in the current scan; empty if keys have no slots, or none has been seen yet.
     slots: Vec<LargeSlot>,
     /// Sizes of all slots from the last complete scan.
     slot_look: SlotLook,
@@ -84,8 +84,8 @@ pub struct LargestKeys {
 }
 
 impl KeyScan {
-    /// Scans entries until the end of the scan or until `is_over`, called every `ENTRIES_AT_ONCE`
-    /// entries, returns true. `now_s` is in seconds since the epoch.
+    /// Scans entries until the end of the scan or until `is_over` returns true, which is called after about
+    /// `ENTRIES_AT_ONCE` entries and after each database. `now_s` is in seconds since the epoch.
     pub fn step(&mut self, keyspace: &Keyspace, now_s: i64, mut is_over: impl FnMut() -> bool) {
         loop {
             if self.db >= keyspace.databases() {

@@ -7,7 +7,7 @@ use std::fmt;
 /// The reason why a log was refused, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogError {
-    /// Offset of the fault, in bytes.
+    /// Offset of the fault, in bytes; for a fault in the snapshot, the offset of its [`LoadError`].
     pub offset: u64,
     /// The fault at that offset.
     pub problem: LogProblem,
@@ -20,7 +20,7 @@ pub enum LogProblem {
     Preamble(LoadError),
     /// A record begins with this byte, which is neither `*` nor `#`.
     Marker(u8),
-    /// The number of arguments is not a number, or is less than 1.
+    /// The number of arguments is not a number, is less than 1, or is too large.
     Count,
     /// An argument does not begin with `$`, but with this byte.
     Dollar(u8),
@@ -30,7 +30,8 @@ pub enum LogProblem {
     LineEnd,
     /// A line ends in LF, and not in CR LF.
     LineFeed,
-    /// The last line of the file begins with `#` and has no end, and is not the beginning of an annotation.
+    /// The last line of the file begins with `#` and has no end, and no server writes an annotation that
+    /// begins like that.
     Annotation,
     /// A transaction begins inside another one.
     NestedMulti,

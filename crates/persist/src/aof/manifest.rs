@@ -6,10 +6,10 @@
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
 //!
-//! Invariants: (1) at most one base; (2) sequence numbers of increments ascend; (3) a new file's
-//! number is larger than any number of its kind that the manifest has had; (4) a written manifest
-//! is read back as the same manifest, by this server and by the reference; (5) this code allocates
-//! no more than the manifest's bytes.
+//! Invariants: (1) a manifest has at most one base; (2) sequence numbers of increments ascend; (3) a new
+//! file's number is larger than that of each base or increment that the manifest has had; (4) a written
+//! manifest is read back as the same manifest, by this server and by the reference, unless it has no files or
+//! a line is too long; (5) the memory of a manifest is proportional to its bytes.
 
 use sluice_base::num;
 use sluice_base::quote::{self, Dialect};
@@ -75,13 +75,15 @@ pub enum ManifestProblem {
     Empty,
     /// A line has more than 1,024 bytes, no line end, or a NUL.
     Line,
-    /// A line does not consist of pairs of words, or lacks a name, a number or a type.
+    /// A line does not consist of at least three pairs of words, or lacks a name, a type, or a number other
+    /// than 0.
     Format,
-    /// The name has a slash or a backslash.
+    /// The name has a slash, a backslash or a NUL.
     Path,
     /// More than one file is a base.
     TwoBases,
-    /// The numbers of increments do not ascend, or a number is too large to have a successor.
+    /// The number of an increment is not above 0 and above the increment before, or a number is above
+    /// `SEQ_MAX`.
     Order,
     /// The type of a file is unknown.
     Kind,

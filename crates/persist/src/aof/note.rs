@@ -18,7 +18,7 @@ pub enum ReplicationNote {
 }
 
 impl ReplicationNote {
-    /// The annotation in a line without its line end; `None` for any other annotation.
+    /// The annotation in a line without its line end; `None` for any other annotation, or an invalid value.
     pub(super) fn parse(line: &[u8]) -> Option<ReplicationNote> {
         if let Some(id) = line.strip_prefix(ID) {
             return id.try_into().ok().map(ReplicationNote::Id);

@@ -5,12 +5,13 @@
 //!    └────────────anything else────────────────────────────────────────┘
 //! ```
 //!
-//! Invariants: (1) only the bytes of one record are kept; their memory grows as they arrive and never by
-//! an announced length; an annotation is not kept; (2) every way of cutting a file into pieces gives the
-//! same items and the same error; (3) [`LogTail::valid_up_to`] is the end of a record outside of a
-//! transaction: a file that is truncated there is well-formed; (4) a record is unfinished only as long
-//! as its bytes are the beginning of a record: the first impossible byte is an error, however few bytes
-//! have arrived. So [`LogReader::end`] accepts a file that was cut off, and no other.
+//! Invariants: (1) when all items were read, only the bytes of one unfinished record are kept; their memory
+//! grows as they arrive and never by an announced length; a long annotation is not kept; (2) every way of
+//! cutting a file into pieces gives the same items and the same error; (3) [`LogTail::valid_up_to`] is the
+//! end of a snapshot, or of a record outside of a transaction: a file that is truncated there is well-formed;
+//! (4) a record is unfinished only as long as its bytes are the beginning of a record: the first impossible
+//! byte is an error, however few bytes have arrived. So [`LogReader::end`] accepts a complete file and one
+//! that was cut off (except in the magic of a snapshot), and no other.
 
 use super::error::{LogError, LogProblem};
 use super::note::ReplicationNote;
@@ -40,7 +41,7 @@ impl Default for LogOptions {
 pub enum LogItem<'a> {
     /// An item of the snapshot at the beginning.
     Preamble(rdb::Item<'a>),
-    /// The snapshot has ended with the right checksum; records follow.
+    /// The snapshot has ended without an error; records follow.
     PreambleEnd,
     /// The records that follow were written at this time or later, seconds since the epoch.
     Timestamp(i64),
@@ -62,13 +63,15 @@ pub enum LogProgress<'a> {
 /// The well-formed part of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogTail {
-    /// Offset of the end of the last record that is outside of a transaction, in bytes.
+    /// Offset of the end of the last record that is outside of a transaction, or of the snapshot if no such
+    /// record follows, in bytes; 0 if there is neither.
     pub valid_up_to: u64,
-    /// Lines up to that offset: one for each annotation, header and argument.
+    /// Lines of records up to that offset: one for each annotation and each header, two for each argument.
     pub valid_lines: u64,
     /// Offset of the transaction that has not ended, if there is one.
     pub transaction: Option<u64>,
-    /// Bytes of an unfinished record, or of the unfinished snapshot at the beginning.
+    /// Number of bytes fed after the last complete record: of an unfinished record, or of the unfinished
+    /// snapshot at the beginning.
     pub unfinished: u64,
 }
 
@@ -196,7 +199,7 @@ impl LogReader {
         }
     }
 
-    /// Offset of the end of the last item.
+    /// Offset of the end of the last item; in the snapshot, of the bytes decoded so far.
     pub fn offset(&self) -> u64 {
         match &self.stage {
             LogStage::Preamble(reader) => self.fed - reader.rest().len() as u64,
@@ -205,7 +208,7 @@ impl LogReader {
     }
 
     /// The key whose value is being read in the snapshot at the beginning, or is malformed there, and the
-    /// name of the value's type.
+    /// name of the value's type; `None` if there is no such value.
     pub fn under_way_in_preamble(&self) -> Option<(&[u8], &'static str)> {
         match &self.stage {
             LogStage::Preamble(reader) => reader.under_way(),
@@ -239,7 +242,7 @@ impl LogReader {
     /// of a record, a transaction or a snapshot.
     ///
     /// # Errors
-    /// The bytes at the end are the beginning of nothing that a log contains.
+    /// The bytes at the end are the beginning of nothing that a log contains, or only of a snapshot's magic.
     pub fn end(&self) -> Result<LogTail, LogError> {
         let rest = self.buffer.get(self.at..).unwrap_or_default();
         match (&self.stage, rest) {

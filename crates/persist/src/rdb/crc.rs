@@ -1,4 +1,4 @@
-//! The checksum at the end of a file: CRC-64 of Jones, over everything before it.
+//! The checksum at the end of a file or of a DUMP payload: CRC-64 of Jones, over everything before it.
 
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
 

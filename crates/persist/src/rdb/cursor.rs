@@ -73,7 +73,7 @@ impl<'i> InputCursor<'i> {
         Ok(bytes)
     }
 
-    /// At least one and at most `len` of the available bytes. `len` is not 0.
+    /// Takes the available bytes, at most `len`; needs more bytes if none is available. `len` is not 0.
     pub(super) fn take_some(&mut self, len: u64) -> Result<&'i [u8], ReadStop> {
         let there = (self.input.len() - self.at) as u64;
         self.take(len.min(there).max(1))

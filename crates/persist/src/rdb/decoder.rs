@@ -1,9 +1,9 @@
 //! A decoder of a file that arrives in pieces. It keeps no bytes except those of the value being decoded.
 //!
-//! Invariants: (1) a step that needs more bytes has changed nothing and is repeated from the same
+//! Invariants: (1) a part that needs more bytes has changed nothing and is decoded again from the same
 //! position; (2) the memory of a value, a key or a field grows as its bytes arrive, never by an
-//! announced length; a compressed string takes at most 264 times its bytes; (3) a list is returned only
-//! after each node of it was checked.
+//! announced length; a compressed string takes at most 264 times its bytes; (3) a value is returned only
+//! after each part of it was checked.
 
 use super::crc::Sum;
 use super::cursor::{InputCursor, ReadStop, TextHead};
@@ -167,7 +167,7 @@ impl Decoder {
         self.version
     }
 
-    /// The key whose value is being decoded, and the name of the value's type.
+    /// The key whose value is being decoded, and the name of the value's type; `None` outside of a value.
     pub(super) fn under_way(&self) -> Option<(&[u8], &'static str)> {
         let kind = match self.state {
             DecoderState::String | DecoderState::Pages { .. } => "string",
@@ -489,7 +489,7 @@ impl Decoder {
         self.state = DecoderState::List { form, left, builder };
     }
 
-    /// Returns the list, if it has no more nodes.
+    /// Returns the list, or reports it as empty, if no more nodes follow.
     fn list_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::List { left: 0, builder, .. } => match builder.finish() {
@@ -503,7 +503,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the hash, if it has no more fields.
+    /// Returns the hash, or reports it as empty, if no more fields follow.
     fn hash_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Hash { left: 0, builder, .. } => match builder.finish() {
@@ -522,7 +522,7 @@ impl Decoder {
         self.state = DecoderState::Set { form, left, builder };
     }
 
-    /// Returns the set, if it has no more members.
+    /// Returns the set, or reports it as empty, if no more parts follow.
     fn set_end<'i>(&mut self) -> DecodedPart<'i> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Set { left: 0, builder, .. } => match builder.finish() {
@@ -547,7 +547,7 @@ impl Decoder {
         self.state = DecoderState::Zset { form, left, builder };
     }
 
-    /// Returns the sorted set, if it has no more elements.
+    /// Returns the sorted set, or reports it as empty, if no more parts follow. Errors: it is malformed.
     fn zset_end<'i>(&mut self, cursor: &InputCursor<'i>) -> Result<DecodedPart<'i>, ReadStop> {
         match std::mem::replace(&mut self.state, DecoderState::Item) {
             DecoderState::Zset { form, left: 0, builder } => match builder.finish() {
@@ -764,11 +764,11 @@ fn slot(cursor: &mut InputCursor<'_>) -> Result<u16, ReadStop> {
 pub(super) const HEADER_LEN: usize = 9;
 /// The first version whose files have a checksum.
 pub(super) const SUMMED_FROM: u32 = 5;
-/// The last version of Redis whose types and opcodes are known.
+/// The last RDB version of Redis whose types and opcodes are known.
 const VERSION_REDIS_MAX: u32 = 13;
-/// The versions of Valkey 9.0 and of 9.2.
+/// The RDB versions from that of Valkey 9.0 to that of 9.2.
 pub(super) const VERSIONS_VALKEY: RangeInclusive<u32> = VERSION_VALKEY..=81;
-/// The version of Valkey 9.0, in which payloads and files for Valkey 9 are written.
+/// The RDB version of Valkey 9.0, in which payloads and files for Valkey 9 are written.
 pub(super) const VERSION_VALKEY: u32 = 80;
 /// Longer strings that are not compressed go into pages as they arrive, because the keyspace keeps
 /// strings of this size in pages.

@@ -20,7 +20,8 @@ pub enum Problem {
     Magic,
     /// The version is unknown.
     Version(u32),
-    /// The compression method is unknown.
+    /// The head of a compressed file is unknown: its version, its compression method, or the kind of its
+    /// contents.
     Envelope,
     /// The frame of a compressed file is malformed, or does not hold exactly one file; the text
     /// names the fault.
@@ -36,31 +37,35 @@ pub enum Problem {
         /// Key of the value.
         key: Vec<u8>,
     },
-    /// A function library in the form of a release candidate of 7.0, which no release reads.
+    /// A function library in the format of the 7.0 release candidates, a format that no release reads.
     OldFunction,
-    /// A length instead of a text or vice versa, or a length out of range.
+    /// The special encoding of a text where a length belongs, an unknown encoding of a text, or a length or
+    /// slot out of range.
     Length,
     /// The name of a slot import does not have 40 bytes.
     ImportName,
-    /// The range of a slot import is invalid.
+    /// The range of a slot import is empty, exceeds the last slot, or overlaps another range.
     ImportRange {
         /// The first slot of the range.
         start: u64,
         /// The last slot of the range.
         end: u64,
     },
-    /// A compressed text does not have the announced length.
+    /// A compressed text is malformed, or does not have the announced length.
     Compression,
-    /// A part of a list is malformed: its container, its listpack or its ziplist.
+    /// A part of a list is malformed: its container, its listpack or its ziplist, or an element stored as a
+    /// node is empty.
     List,
-    /// A hash is malformed: a field occurs twice, or its listpack or ziplist is invalid.
+    /// A hash is malformed: a field occurs twice or has an invalid expiry, or the listpack or ziplist is
+    /// invalid.
     Hash,
     /// A zipmap is malformed or empty.
     Zipmap,
-    /// A part of a stream is malformed, or its parts contradict each other. The text names the fault, in
-    /// the words of the reference's log if it has some.
+    /// A part of a stream is malformed, or its parts contradict each other. The text names the fault; if the
+    /// reference logs this fault, the text uses the reference's words.
     Stream(&'static str),
-    /// A sorted set is malformed: its listpack, its ziplist, a score, or a member that occurs twice.
+    /// A sorted set is malformed: its listpack or a score is invalid, or a member occurs twice. For an
+    /// invalid ziplist, see [`Problem::ZsetZiplist`].
     Zset,
     /// A sorted set in a ziplist, the form of versions before 7, is malformed.
     ZsetZiplist,

@@ -4,8 +4,8 @@
 //! frame are ignored. A stream is one envelope followed by any number of frames.
 //!
 //! Invariants: (1) a part (the envelope, a header, a block or an end mark) is decoded when all its bytes are
-//! there; otherwise more bytes are requested; (2) a part yields at most the size that the frame's format
-//! allows for a block, 4 MiB. No more memory is reserved, and none for an announced length.
+//! there; otherwise more bytes are requested; (2) a part yields at most 4 MiB, the largest block of the frame
+//! formats. In addition, memory is reserved only for a window, 8 MiB at most, never for an announced length.
 
 use super::error::{LoadError, Problem};
 use super::lz4::{self, Lz4Frame};
@@ -99,7 +99,7 @@ pub(super) struct Unpacker {
     /// Whether checksums of blocks and contents are compared.
     checksum: bool,
     stage: UnpackStage,
-    /// Whether a frame with checksums has ended.
+    /// Whether the frame that ended last has checksums of its own.
     is_summed: bool,
     /// Bytes that were fed and not dropped yet.
     input: Vec<u8>,
@@ -107,7 +107,7 @@ pub(super) struct Unpacker {
     at: usize,
     /// Offset of `input` in the file.
     base: u64,
-    /// Known lower bound of the next part's bytes.
+    /// Known lower bound of the next part's bytes; 0 if none is known.
     wanted: usize,
 }
 
@@ -177,7 +177,7 @@ impl Unpacker {
         self.wanted.saturating_sub(self.rest().len())
     }
 
-    /// Whether a frame with its own checksums has ended.
+    /// Whether the frame that ended last has checksums of its own; false if none has ended.
     pub(super) fn is_summed(&self) -> bool {
         self.is_summed
     }

@@ -64,7 +64,8 @@ impl HashForm {
 pub(super) struct HashBuilder {
     hash: Hash,
     context: HashContext,
-    /// The earliest expiry of the fields, ms since the epoch, in the forms that have one.
+    /// The earliest expiry of the fields, ms since the epoch, for [`HashForm::RedisPairs`]; 1 for
+    /// [`HashForm::DraftPairs`]; not used for other forms.
     first_expiry_ms: i64,
 }
 
@@ -97,7 +98,8 @@ impl HashBuilder {
     }
 }
 
-/// The hash of a form that is one text; `None` if the bytes are malformed. The hash may be empty.
+/// The hash of a form that is one text. `None` if the bytes are malformed, a field occurs twice, a zipmap is
+/// empty, or the form is not one text. A hash in another form may be empty.
 pub(super) fn of_text(form: HashForm, bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     match form {
         HashForm::Zipmap => of_zipmap(bytes, limits),

@@ -44,10 +44,10 @@ impl Default for ReadOptions {
 /// The treatment of unknown versions and of types that this server lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// Unknown versions and types are errors: setting `strict`.
+    /// Unknown versions, and types that this server lacks, are errors: setting `strict`.
     Refuse,
-    /// An unknown version is ignored, and values of unknown types are skipped if their format shows where
-    /// they end: setting `relaxed`.
+    /// An unknown version other than 0 is ignored, and values of types that this server lacks are skipped if
+    /// their format shows where they end: setting `relaxed`.
     Skip,
 }
 
@@ -60,7 +60,7 @@ pub enum Item<'a> {
     Db(u64),
     /// Number of keys in the database, and of keys with an expiry: a hint.
     Sizes(u64, u64),
-    /// Number of keys in a slot of the database: a hint.
+    /// Number of keys in a slot of the database, and of keys with an expiry: a hint.
     Slot(SlotSizes),
     /// An import of slots that was under way: its name, and the first and last slot of each range.
     SlotImport {
@@ -99,8 +99,8 @@ pub enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Makes the borrowed texts of the item its own. Cost: a copy of the texts, each of 1 MiB at most
-    /// unless it was compressed.
+    /// Makes the borrowed texts of the item its own. Cost: a copy of each borrowed text; decompressed texts
+    /// are owned already. A borrowed string value has 1 MiB at most; other texts have no such limit.
     pub(super) fn into_owned(self) -> Item<'static> {
         let own = |text: Cow<'_, [u8]>| Cow::Owned(text.into_owned());
         match self {
@@ -149,7 +149,7 @@ pub struct LoadedEntry<'a> {
     pub value: Loaded<'a>,
     /// Time at which the key expires, ms since the epoch; `None` for never.
     pub expiry_ms: Option<i64>,
-    /// The last use, by time or by frequency.
+    /// How recently (idle time) or how often (LFU counter) the key was used, if the file states it.
     pub usage: Usage,
     /// The contradiction in the value that was repaired, if any.
     pub mended: Option<Mended>,
@@ -187,7 +187,7 @@ impl fmt::Display for Mended {
 pub enum Loaded<'a> {
     /// A string in one piece; an integer as its digits.
     Str(Cow<'a, [u8]>),
-    /// A string of more than 1 MiB.
+    /// A string of more than 1 MiB that is not compressed in the file.
     Pages(Pages),
     /// A list with at least one element.
     List(List),

@@ -1,5 +1,5 @@
-//! Checks whether bytes that arrive in pieces are a complete file of a readable version. Only header and
-//! checksum are checked.
+//! Checks whether bytes that arrive in pieces can be a complete file of a readable version. Only the header,
+//! the checksum, and the frame of a compressed file are checked.
 //!
 //! A snapshot that is received over a network is checked on its way to the disk, so that a damaged or
 //! foreign file never takes the place of a good one. The values are checked only by the reader.
@@ -10,8 +10,8 @@ use super::error::{LoadError, Problem};
 use super::frame::{Envelope, PackedContents, Unpacked, Unpacker, envelope_of};
 use super::item::ReadOptions;
 
-/// The check of a file while it arrives. Memory for a compressed file: one decompressed block,
-/// and the window.
+/// The check of a file while it arrives. Memory for a compressed file: one block, compressed and
+/// decompressed, and the window.
 #[derive(Debug)]
 pub struct Judge {
     options: ReadOptions,
@@ -39,7 +39,7 @@ impl Judge {
         self.file.version != 0
     }
 
-    /// Adds the next bytes. Errors: the file cannot be read.
+    /// Adds the next bytes. Errors: the header or a frame is malformed, or the version cannot be read.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), LoadError> {
         match &mut self.outside {
             JudgedForm::Plain => self.file.feed(bytes),
@@ -80,7 +80,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Ends the file. Errors: it is incomplete, or its checksum is wrong.
+    /// Ends the file. Errors: the file is too short for a header and a checksum, its frame has not ended, or
+    /// a checksum is wrong.
     pub fn finish(mut self) -> Result<(), LoadError> {
         let cut_off = |offset| Err(LoadError { offset, problem: Problem::CutOff });
         match &mut self.outside {

@@ -1,11 +1,12 @@
-//! The types of values in files of all versions, and how the end of a value of each type is found.
+//! The types of values in files of all versions, and the parts by which a value is skipped if this server
+//! lacks its type.
 
 use super::cursor::{InputCursor, ReadStop};
 use super::foreign::{ForeignType, ModuleType};
 use super::hash::HashForm;
 use super::op;
 
-/// The numbering of types and opcodes in a file. The numberings of the two servers differ after version 11.
+/// The numbering of types and opcodes in a file. Those of Redis and Valkey differ after version 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Redis, and Valkey before its version 9.
@@ -114,7 +115,7 @@ pub(super) enum ValueKind {
 }
 
 impl ValueKind {
-    /// The type of this number; `None` if the number is no type.
+    /// The type of this number; `None` if the number is no type in this dialect.
     pub(super) fn of(number: u8, dialect: Dialect) -> Option<ValueKind> {
         match (number, dialect) {
             (op::TYPE_STRING, _) => Some(ValueKind::String),

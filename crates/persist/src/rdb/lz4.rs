@@ -1,8 +1,8 @@
 //! An LZ4 frame: a header, blocks that are decoded one by one, and an end mark.
 //!
-//! Invariants: (1) a block yields at most the size that the header allows, 4 MiB, and at most 255 times
-//! its bytes; no more memory is reserved; (2) if checksums are compared, the bytes of a block are
-//! returned only after the block's own checksum matched.
+//! Invariants: (1) a block yields at most the size that the header allows, which is 4 MiB or less, and at
+//! most 255 times its bytes; no more memory is reserved for it; (2) if checksums are compared, the bytes of a
+//! block are returned only after the block's own checksum, if it has one, matched.
 
 use super::part::{FramePart, PartStop, bad, head};
 use lz4_flex::block;
@@ -46,7 +46,7 @@ impl Lz4Frame {
         Lz4Frame { checksum, header: None, window: Vec::new(), brought: 0, contents }
     }
 
-    /// Whether the contents, or each block of them, have a checksum; known once the header was read.
+    /// Whether the contents, or each block of them, have a checksum; false before the header was read.
     pub(super) fn is_summed(&self) -> bool {
         self.header.is_some_and(|header| header.content_sum || header.block_sums)
     }

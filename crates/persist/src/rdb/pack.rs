@@ -4,8 +4,8 @@ use super::frame::{CompressionMethod, PackedContents, envelope};
 use super::lz4::Lz4Packer;
 use super::zstd::ZstdPacker;
 
-/// Compresses a file while it is written. Memory: the compressed bytes not taken yet; for Zstd also less
-/// than 2 MiB for window and tables.
+/// Compresses a file while it is written. Memory: the compressed bytes not taken yet; for LZ4 also a block of
+/// 64 KiB, for Zstd also less than 2 MiB for window and tables.
 pub struct Packer {
     frame: PackedFrame,
     out: Vec<u8>,
@@ -42,10 +42,10 @@ impl Packer {
         }
     }
 
-    /// Takes the bytes compressed so far; empty while too little was fed.
+    /// Takes the bytes compressed since the last call; empty if too few were fed to end a block.
     pub fn take(&mut self) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.out);
-        // Unused memory is freed, because pieces wait for slow receivers and are counted by their bytes.
+        // Unused memory is freed, because pieces wait for slow replicas and are counted by their bytes.
         out.shrink_to_fit();
         out
     }

@@ -43,17 +43,17 @@ pub enum Dumped<'a> {
 /// The reason why a payload was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PayloadError {
-    /// The version is not supported, or the checksum is wrong.
+    /// The payload is too short, its version is not supported, or its checksum is wrong.
     Footer,
-    /// A type of another server, in a payload of that server's version.
+    /// A type number that Redis 7.4 and Valkey use differently, in a payload of Redis 7.4 or later.
     Foreign(u8),
-    /// A value of a type that this server lacks.
+    /// A path hash, which this server lacks. A module's value gives [`PayloadError::Bad`].
     Unsupported(ForeignType),
     /// The value is malformed. Offsets count from the beginning of the payload.
     Bad(LoadError),
 }
 
-/// The payload of a value. With `compression` its strings are compressed. Cost: O(size of the value).
+/// The payload of a value. With `compression` its longer strings are compressed. Cost: O(size of the value).
 pub fn dump(value: Dumped<'_>, compression: bool) -> Vec<u8> {
     let compression = Compression::of_strings(compression);
     let options = WriteOptions { version: Version::Valkey, compression, checksum: false };
@@ -142,9 +142,9 @@ pub fn dump_functions<'a>(libraries: impl Iterator<Item = &'a [u8]>, compression
 /// The reason why a payload of FUNCTION RESTORE was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionsError {
-    /// The version is not supported, or the checksum is wrong.
+    /// The payload is too short, its version is not supported, or its checksum is wrong.
     Footer,
-    /// A library in the format of a release candidate.
+    /// A library in the format of the 7.0 release candidates.
     Old,
     /// A record that is no function library.
     NotFunction,
@@ -222,7 +222,7 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
     restore_entry(payload, options).map(|entry| entry.value)
 }
 
-/// The value of a payload as from [`restore`], and the repairs made in it. The key is empty.
+/// The value of a payload, as [`restore`] returns it, with the repair made in it, if any. The key is empty.
 ///
 /// # Errors
 /// As [`restore`].
@@ -259,8 +259,8 @@ fn sum(bytes: &[u8]) -> u64 {
     sum.value()
 }
 
-/// Entry point of the fuzzer: restores any bytes, both as they are and with a valid footer. An accepted value
-/// must be the same after it is dumped and restored.
+/// Entry point of the fuzzer: restores any bytes, with and without a check of version and checksum. A value
+/// accepted without that check must be the same after it is dumped and restored.
 pub fn fuzz_payload(data: &[u8]) {
     let options = ReadOptions { unknown: Unknown::Skip, checksum: false, ..ReadOptions::default() };
     // Both calls of `restore` must return without a panic.
@@ -292,8 +292,8 @@ pub fn fuzz_payload(data: &[u8]) {
     assert!(wanted == found);
 }
 
-/// Entry point of the fuzzer: reads any bytes as libraries, both as they are and with a valid footer.
-/// Accepted libraries must be the same after they are dumped and restored.
+/// Entry point of the fuzzer: reads any bytes as libraries, with and without a check of version and checksum.
+/// Libraries accepted without that check must be the same after they are dumped and restored.
 pub fn fuzz_functions(data: &[u8]) {
     let read = |payload: &[u8], options| -> Result<Vec<Vec<u8>>, FunctionsError> {
         restore_functions(payload, options)?.map(|code| code.map(Cow::into_owned)).collect()

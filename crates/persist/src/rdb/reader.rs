@@ -10,7 +10,7 @@ use super::item::{Item, Loaded, LoadedEntry, ReadOptions, Unknown};
 pub enum ReadProgress<'a> {
     /// The next item of the file.
     Item(Item<'a>),
-    /// The file has ended with the right checksum.
+    /// The file has ended. Its checksum was right, if it has one and the options compare it.
     End,
     /// The next item is incomplete: bytes have to be fed, which belong at this offset of the file.
     More(u64),
@@ -99,7 +99,7 @@ impl Reader {
         }
     }
 
-    /// Whether the file is compressed as a whole; unknown before four bytes have arrived.
+    /// Whether the file is compressed as a whole; may still be false before four bytes have arrived.
     pub fn is_compressed(&self) -> bool {
         matches!(self.outside, FeedKind::Compressed(_))
     }
@@ -119,7 +119,7 @@ impl Reader {
     }
 
     /// The key whose value is being read, and the name of its type; after an error, those of
-    /// the malformed value.
+    /// the malformed value. `None` outside of a value.
     pub fn under_way(&self) -> Option<(&[u8], &'static str)> {
         self.decoder.under_way()
     }

@@ -4,7 +4,7 @@ use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::Problem;
 use super::kind::Part;
 
-/// A value that is being skipped. Memory: one frame for each level of nested parts, at most four.
+/// A value that is being skipped. Memory: one frame for each level of nested parts, at most three.
 #[derive(Debug)]
 pub(super) struct Skip {
     stack: Vec<RepeatedParts>,

@@ -139,8 +139,8 @@ impl StreamBuilder {
     }
 
     /// Decodes the fields about all entries. Redis 5 has written wrong lengths, so the length is computed
-    /// from the entries. A nonzero length beside macro nodes without any live entry is refused: no server
-    /// writes that.
+    /// from the entries. A last id below the id of an entry is raised to it. A nonzero length beside macro
+    /// nodes without any live entry is refused, because no server writes that: then the result is `false`.
     fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let said = cursor.len()?;
         let said_last_id = id(cursor)?;

@@ -27,7 +27,7 @@ pub struct WriteOptions {
 pub enum Compression {
     /// Nothing in the file is compressed.
     None,
-    /// Strings of more than 20 bytes are compressed by LZF if that makes them smaller.
+    /// Strings of more than 20 bytes and less than 4 GiB are compressed by LZF if that saves 4 bytes or more.
     Strings,
     /// The whole file is compressed: a [`super::Packer`] takes the output of the [`Writer`].
     Whole(CompressionMethod),
@@ -128,9 +128,9 @@ impl Writer {
     /// Writes a key with a string in pages. Pieces are passed to `give`; the rest stays pending. Pages
     /// that are written unchanged are shared with the string, so they are not copied.
     ///
-    /// Pages are compressed one by one, and the results, one after the other, are one compressed string. Its
-    /// length precedes the string, so the compressed pages are kept until the last one is done. If they are
-    /// not smaller, the string is written uncompressed.
+    /// With [`Compression::Strings`], pages are compressed one by one, and the results, one after the other,
+    /// are one compressed string. Its length precedes the string, so the compressed pages are kept until the
+    /// last one is done. If too little is saved, the string is written uncompressed.
     pub fn pages(
         &mut self,
         key: &[u8],
@@ -193,9 +193,9 @@ impl Writer {
         }
     }
 
-    /// The pieces of a string, each compressed; `None` if that does not save enough. A piece that cannot be
-    /// compressed takes one more byte for every 32 bytes. A page of zeros is compressed only once, because a
-    /// string may have thousands.
+    /// The pieces of a string, each compressed; `None` if strings are not to be compressed, if the string has
+    /// 4 GiB or more, or if too little is saved. A piece that cannot be compressed takes one more byte for
+    /// every 32 bytes. A page of zeros is compressed only once, because a string may have thousands.
     fn compressed_pages(&self, pages: &Pages) -> Option<Vec<Bytes>> {
         let len = pages.len();
         if !self.compresses || len > u32::MAX as usize {
@@ -514,7 +514,8 @@ pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
     }
 }
 
-/// A piece of a long value has this many bytes, or up to a page or a list node more.
+/// Pending bytes become a piece when they are this many or more. Pieces of shared bytes, and the pieces
+/// before them, may be smaller.
 const GIVEN_FROM: usize = 256 << 10;
 /// Shorter shared bytes are copied, because handling a separate piece costs about as much as the copy.
 const SHARED_FROM: usize = 16 << 10;

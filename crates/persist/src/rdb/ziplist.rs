@@ -14,8 +14,8 @@
 //! | first byte | then | element |
 //! |---|---|---|
 //! | `00llllll` | l bytes | string |
-//! | `01llllll` | 1 byte of the length, big endian, l bytes | string |
-//! | `80` | u32 length, big endian, so many bytes | string |
+//! | `01llllll` | the low 8 of 14 bits of l, l bytes | string |
+//! | `80` | l as a u32, big endian, l bytes | string |
 //! | `C0`, `D0`, `E0`, `F0`, `FE` | 2, 4, 8, 3, 1 bytes | integer |
 //! | `F1`–`FD` | – | integer from 0 to 12 |
 
@@ -23,7 +23,7 @@ use sluice_base::num::IntBuffer;
 use sluice_collections::listpack::entry::{len as entry_len, write};
 use sluice_collections::listpack::{self, Element};
 
-/// The elements as a listpack; `None` if the bytes are no ziplist.
+/// The elements as a listpack; `None` if the bytes are no ziplist, or the listpack would be too large.
 pub(super) fn to_listpack(ziplist: &[u8]) -> Option<Vec<u8>> {
     let (header, rest) = ziplist.split_first_chunk::<HEADER_LEN>()?;
     let (&END, mut rest) = rest.split_last()? else { return None };
@@ -65,7 +65,8 @@ fn push(row: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Appends the element of the entry at the front of `rest`; returns the entry's size.
+/// Appends the element of the entry at the front of `rest`; returns the entry's size. `None` if the entry is
+/// malformed, `before` is not the stated size of the previous entry, or the row would be too large.
 fn entry(rest: &[u8], before: usize, row: &mut Vec<u8>) -> Option<usize> {
     let (said, head) = match rest.first()? {
         0xfe => (u32::from_le_bytes(*rest.get(1..)?.first_chunk()?) as usize, 5),

@@ -18,7 +18,7 @@ pub(super) struct Handshake {
     /// Bytes of the primary that were not handled yet.
     input: Vec<u8>,
     awaited: Awaited,
-    /// The introductions whose answers are awaited, the next one last.
+    /// The introductions whose answers are awaited after that of `awaited`, the next one last.
     asked: Vec<Awaited>,
 }
 
@@ -290,7 +290,7 @@ impl Handshake {
 }
 
 impl Awaited {
-    /// The REPLCONF option of the introduction.
+    /// The REPLCONF option of the introduction; empty for other questions.
     fn name(self) -> &'static str {
         match self {
             Awaited::Port => "listening-port",
@@ -303,7 +303,7 @@ impl Awaited {
     }
 }
 
-/// Asks for the data from the present position on.
+/// Asks for the data from the present position on, or for all data if there is no position.
 fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<LinkOutput>) -> Awaited {
     let mut bytes = Vec::new();
     match around.resume {
@@ -324,8 +324,8 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
-/// Parses an offset of a history. `None` above `i64::MAX`: no primary reaches such an offset, and lengths
-/// that are added to it must not overflow.
+/// Parses an offset of a history. `None` if the text is no number, or for a number above `i64::MAX`: no
+/// primary reaches such an offset, and lengths that are added to it must not overflow.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }
@@ -358,7 +358,7 @@ const NOT_TAKEN_OVER: &str = "The replica refused the failover: ";
 const PASSWORD_WANTED: &str =
     "The primary requires a password: set primaryauth, and primaryuser if the primary has users";
 
-/// Bytes of the longest answer accepted.
+/// More bytes without a line end are refused.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;
 /// The most bytes of an answer that the log shows.
 const SHOWN_BYTES: usize = 256;

@@ -30,9 +30,9 @@ pub enum LinkState {
     Connect,
     /// A connection is being made.
     Connecting,
-    /// The handshake is under way.
+    /// The handshake is under way, or the dialogue on the snapshot's own connection.
     Handshake,
-    /// A snapshot is received or loaded.
+    /// A snapshot is awaited, received or loaded, or the stream after it is awaited.
     Transfer,
     /// The link is up, and commands are received.
     Connected,
@@ -57,7 +57,7 @@ pub struct Surroundings<'a> {
     /// When the last bytes arrived on a connection that the link does not read itself, ns of the
     /// monotonic clock. Such a connection carries a snapshot or commands.
     pub last_activity_ns: u64,
-    /// The credentials for the primary, if it asks for any.
+    /// The configured credentials for the primary; `None` if there are none.
     pub credentials: Option<Credentials<'a>>,
     /// The port that this server announces.
     pub port: u16,
@@ -80,7 +80,7 @@ pub struct Surroundings<'a> {
     pub resume: Option<&'a HistoryPoint>,
 }
 
-/// Why a snapshot was not received.
+/// Why a snapshot was not received or not loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncFailure {
     /// The snapshot could not be received or written: the log has the reason.

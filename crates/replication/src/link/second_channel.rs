@@ -128,7 +128,7 @@ impl SnapshotGreeting {
 #[derive(Debug)]
 pub(super) struct StreamRequest {
     input: Vec<u8>,
-    /// The primary was told which snapshot the request is about.
+    /// Whether the primary has acknowledged the id of the snapshot's client, so that PSYNC was sent.
     is_named: bool,
 }
 
@@ -188,7 +188,8 @@ impl StreamRequest {
     }
 }
 
-/// Takes a line off the input, without its line end. Errors: the line is longer than `LINE_BYTES_MAX`.
+/// Takes a line off the input, without its line end; `None` if the line is incomplete. Errors: more than
+/// `LINE_BYTES_MAX` bytes have arrived without a line end.
 fn take_line(input: &mut Vec<u8>) -> Result<Option<Vec<u8>>, String> {
     let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
         return match input.len() <= LINE_BYTES_MAX {

@@ -65,7 +65,7 @@ impl Backlog {
         Backlog { sealed, sealed_bytes: 0, tail, tail_start: offset, spare, promises: VecDeque::new() }
     }
 
-    /// Bytes that the allocator has given, promised commands included. Cost: O(promises).
+    /// Bytes of heap memory, promised commands included. Cost: O(promises).
     pub fn footprint(&self) -> usize {
         let spare: usize = self.spare.iter().map(heap::vec).sum();
         let promised: usize = self.promised().map(PromisedCommands::heap_bytes).sum();
@@ -211,8 +211,8 @@ impl Backlog {
         }
     }
 
-    /// Frees whole blocks as long as `size` bytes are left and no byte from `needed` on is lost.
-    /// `last_look` sees each block before it is freed.
+    /// Frees whole blocks, up to the first promised block, as long as `size` bytes are left and no byte from
+    /// `needed` on is lost. `last_look` sees each block before it is freed.
     pub fn trim(&mut self, size: u64, needed: u64, mut last_look: impl FnMut(u64, &Bytes)) {
         while let Some(first) = self.sealed.front()
             && first.promised.is_none()

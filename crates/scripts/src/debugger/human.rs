@@ -2,9 +2,9 @@
 //!
 //! | reply | shown |
 //! |---|---|
-//! | bulk, simple string, error | quoted; the latter two with `+` and `-` |
-//! | integer | its digits |
-//! | array, set, map | `[a,b]`, `~(a,b)`, `{a => b}` |
+//! | bulk or verbatim string, simple string, error | quoted; the latter two with `+` and `-` |
+//! | integer, big number | its digits |
+//! | array or push, set, map | `[a,b]`, `~(a,b)`, `{a => b}` |
 //! | null of RESP2; null of RESP3; boolean; double | `NULL`; `(null)`; `#true`; `(double) 1.5` |
 
 /// The deepest nesting of collections that is shown.

@@ -11,7 +11,7 @@ impl ScriptRun {
     }
 
     /// Resumes the run instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]),
-    /// the run requests something, or some instructions were executed.
+    /// the run ends or requests something, the limit is reached, or some instructions were executed.
     #[cold]
     pub fn resume_by_lines(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         let (Some(debugger), Some(mut running)) = (self.debugger.as_deref_mut(), self.machine.vm.run())
@@ -31,7 +31,7 @@ impl ScriptRun {
         RunOutcome::OutOfBudget
     }
 
-    /// The error of a run that its debugger has aborted.
+    /// The error of a run that its debugger has aborted; `None` for any other run.
     pub fn abortion(&self) -> Option<CmdError> {
         let debugger = self.debugger.as_ref().filter(|debugger| debugger.is_aborted)?;
         let text = format!("ERR script aborted for user request script: on @user_script:{}.", debugger.line);

@@ -2,7 +2,7 @@
 
 use sluice_clock::Clock;
 
-/// Monotonic nanoseconds, for the thread of the file.
+/// A function that returns monotonic nanoseconds.
 pub fn clock() -> Box<dyn FnMut() -> u64 + Send> {
     let mut clock = Clock::system();
     Box::new(move || clock.now().mono_ns)

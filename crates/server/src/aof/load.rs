@@ -36,7 +36,7 @@ struct NamedFile {
 pub enum FileEnding {
     /// May be cut off, because no thread has the file open.
     CutOff,
-    /// Must be left as it is, because a thread may append to the file.
+    /// Must be left as it is, because the load is not that of a start: a thread may append to the file.
     Left,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Invariants: (1) blocks and commands are taken in the order in which they were given; (2) a position is
 //! published after its bytes are durable (release), and read before anything is done because of it
-//! (acquire); (3) apart from the flag `has_news`, all other atomics order nothing (relaxed).
+//! (acquire); (3) the atomics except `durable` and `has_news` order nothing (relaxed).
 
 use super::load::Listed;
 use crate::test_switches;
@@ -51,7 +51,7 @@ pub struct AofNumbers {
     pub base_bytes: AtomicU64,
     /// Whether a sync is under way.
     pub is_syncing: AtomicBool,
-    /// Syncs that took longer than a second, under `everysec`.
+    /// Syncs that took longer than a second, except under `always`.
     pub delayed_syncs: AtomicU64,
     /// Bytes free on the disk; [`u64::MAX`] if not known.
     pub free_bytes: AtomicU64,
@@ -125,7 +125,7 @@ pub enum AofCommand {
 pub enum AofNews {
     /// A line for the log.
     Log(LogLevel, String),
-    /// The reason that nothing can be written; `None`: writing works again.
+    /// The reason why bytes cannot be written or synced; `None` if the fault has ended.
     Fault(Option<String>),
     /// Under `appendfsync always`, bytes could not be written or synced: the process must end.
     Fatal,
@@ -219,7 +219,7 @@ impl AofShared {
         }
     }
 
-    /// Bytes that the allocator has given for the file. Items on their way between the threads may be missed.
+    /// Bytes of heap memory for the file. Items on their way between the threads may be missed.
     pub fn footprint(&self) -> usize {
         let block = |item: &AofItem| match item {
             AofItem::Block(block) => heap::vec(&block.bytes),
@@ -271,7 +271,7 @@ impl AofShared {
         into.append(&mut lock(&self.inbox).items);
     }
 
-    /// Keeps written buffers for the next blocks.
+    /// Keeps written buffers for the next blocks, unless there are enough already.
     pub fn give_back(&self, mut spent: Vec<Vec<u8>>) {
         if !spent.is_empty() {
             let mut inbox = lock(&self.inbox);
@@ -318,5 +318,5 @@ impl Default for BacklogMax {
 /// appends in two seconds at 128 MiB a second. The reference goes on writing for two seconds while the disk
 /// does not respond, and then waits for it.
 const BACKLOG_BYTES_MAX: u64 = 256 << 20;
-/// The most buffers that are kept for the next blocks.
+/// No further buffers are kept for the next blocks if there are this many.
 const BUFFERS_MAX: usize = 64;

@@ -6,8 +6,9 @@
 //! keeps no written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third
 //! puts the base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written:
 //! later blocks belong after the rewrite's cut (the moment whose data are in its base), and the increment for
-//! them gets a name that a start would find only when everything before the cut is on disk. Writing commands
-//! wait until the increment has this name. Under `everysec` and `no`, commands do not wait for their blocks:
+//! them gets a name that a start would find only when everything before the cut was written and a sync of it
+//! was tried. Writing commands wait until the increment has this name, except under `always`, where their
+//! replies wait for the disk anyway. Under `everysec` and `no`, commands do not wait for their blocks:
 //! after a block the thread checks for more every millisecond for a while before it waits to be woken, so
 //! that a busy main thread pays no system call to wake it.
 //!
@@ -48,8 +49,8 @@ pub struct AofWorker {
     policy: AppendFsync,
     /// When the present increment gets its name in the manifest.
     named: Named,
-    /// The rewrite at whose cut the present increment begins; `None` if the increment could not be made,
-    /// or the rewrite has ended.
+    /// The rewrite at whose cut the present increment begins, until its base is put in force; `None` if there
+    /// is none, or the increment could not be made.
     cut: Option<RewriteNumber>,
     /// Whether the present fault was reported.
     is_faulty: bool,
@@ -426,7 +427,7 @@ impl AofWorker {
         self.report(AofNews::Fault(None));
     }
 
-    /// Begins another increment after all waiting blocks were written and synced; returns whether
+    /// Begins another increment after all waiting blocks were written and a sync was tried; returns whether
     /// it has begun.
     fn begin_incr(&mut self) -> bool {
         if let Err(error) = self.write_waiting() {

@@ -9,7 +9,7 @@ pub(super) enum Damage {
     Lost,
     /// The line `vars` is missing (N-27).
     Epochs,
-    /// The node's own line is missing, except for id and flags (N-26).
+    /// The node's own line is missing, except for id, address and flags (N-26).
     OwnLine,
 }
 

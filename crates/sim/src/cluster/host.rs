@@ -72,7 +72,7 @@ pub(super) struct Host {
     pub(super) map: Option<Arc<SlotMap>>,
     /// Whether the end of an event loop iteration is due.
     pub(super) ends_iteration: bool,
-    /// The last offset that was given to the machine.
+    /// The last offset that was given to the node's state machine.
     pub(super) told_offset: u64,
     /// Until when a replica of ours loads a full sync of its primary's data, ns.
     pub(super) loads_until_ns: u64,
@@ -92,7 +92,7 @@ pub(super) struct Host {
     pub(super) durable_epoch: u64,
     pub(super) durable_vote: u64,
     pub(super) heard_epoch: u64,
-    /// The last deadline that the machine asked for, ms of its clock.
+    /// The last deadline that the node's state machine asked for, ms of its clock.
     pub(super) wakes_ms: Option<u64>,
     /// The node's view before its own line was damaged.
     pub(super) was: Option<View>,
@@ -112,7 +112,8 @@ impl Host {
         matches!(self.model, Model::Ours(_))
     }
 
-    /// Starts the process from its file.
+    /// Starts the process from its file, or as a new node if the file is missing. Errors: the file of a node
+    /// of ours cannot be read.
     pub(super) fn start(&mut self, now: Now, seed: u64) -> Result<(), String> {
         let local = [IpAddr::V4(self.ip)];
         self.machine = Some(match (&self.model, &self.disk.file) {
@@ -249,7 +250,7 @@ impl Host {
         }
     }
 
-    /// Passes an input to the machine of a node of ours.
+    /// Passes an input to a node of ours; does nothing for a stock node, or without a process.
     pub(super) fn input(&mut self, now: Now, input: &ClusterInput<'_>) {
         if let Some(Machine::Ours(cluster)) = &mut self.machine {
             cluster.step(now, input);
@@ -269,7 +270,8 @@ impl Host {
         matches!(&self.machine, Some(Machine::Ours(cluster)) if cluster.awaits_iteration_end())
     }
 
-    /// The end of a primary's stream: it grows with time, in bursts, except while writes are paused.
+    /// The end of a primary's stream; 0 without a process. With a node of ours it grows with time, in bursts,
+    /// except while writes are paused.
     pub(super) fn stream_end(&self, now: Now) -> u64 {
         match &self.machine {
             Some(Machine::Ours(_)) => {
@@ -281,7 +283,7 @@ impl Host {
         }
     }
 
-    /// The machine's next deadline, ms of its clock.
+    /// The next deadline of a node of ours, ms of its clock; `None` for a stock node, which has ticks only.
     pub(super) fn deadline_ms(&self) -> Option<u64> {
         match &self.machine {
             Some(Machine::Ours(cluster)) => cluster.deadline(),
@@ -289,7 +291,7 @@ impl Host {
         }
     }
 
-    /// The machine's requests since the last call.
+    /// The requests of the node's state machine since the last call.
     pub(super) fn take_acts(&mut self) -> Vec<Act> {
         match &mut self.machine {
             Some(Machine::Ours(cluster)) => {

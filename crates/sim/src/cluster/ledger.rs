@@ -216,7 +216,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that a claim was in a durable file before it is sent (S-23).
+    /// Checks that a claim was in a durable file before it is sent, and that the header's epoch was in such a
+    /// file or in a message received (S-23).
     fn is_durable(&self, host: &Host, header: &BusHeader<'_>) -> Result<(), String> {
         let is_replica = header.flags.contains(NodeFlags::REPLICA);
         let is_said = |word: &OwnWord| {

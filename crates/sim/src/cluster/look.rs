@@ -182,7 +182,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that no two nodes at one epoch serve a slot after they have exchanged messages (S-22).
+    /// Checks that two nodes that exchange messages do not serve one slot at one epoch for long (S-22).
     fn one_owner(&mut self, views: &[(usize, View)]) -> Result<(), String> {
         let limit_ns = (10 * self.plan.timeout_ms + 2 * self.plan.disk_ms) * MS;
         for (at, (one, of_one)) in views.iter().enumerate() {
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// Checks that a node deletes keys only in slots that another node owns with a higher epoch than this
+    /// Deletes a node's keys in these slots. Checks that another node owns them with a higher epoch than this
     /// node had when it owned them (S-34). This node's present epoch may be higher, because of other slots.
     pub(super) fn empty(&mut self, host: usize, slots: &SlotSet) -> Result<(), String> {
         self.met.emptied += 1;

@@ -22,7 +22,7 @@ pub struct ClusterMet {
     pub pauses: u64,
     /// Elections that were won.
     pub won: u64,
-    /// Elections that nodes of ours won, which the counter before includes.
+    /// Elections that nodes of ours won; `won` includes them.
     pub won_by_ours: u64,
     /// Takeovers by nodes of ours in agreement with their living primary.
     pub agreed_failovers: u64,

@@ -1,8 +1,8 @@
 //! Connections of the bus: ordered bytes that arrive late and in pieces, wait while nodes are cut off
 //! from each other in one direction or in both, and are lost with their connection.
 //!
-//! Invariants: (1) in each direction of a connection bytes arrive in order, each once; (2) the two
-//! connections of a pair of nodes are independent of each other (W-15); (3) an end whose process has
+//! Invariants: (1) in each direction of a connection bytes arrive in order and none arrives twice; (2) the
+//! two connections of a pair of nodes are independent of each other (W-15); (3) an end whose process has
 //! ended does not answer until the host starts again.
 
 use crate::cluster::act::Link;
@@ -248,7 +248,7 @@ impl Net {
         self.cuts.contains(&(from, to))
     }
 
-    /// Ends a cut between hosts: the waiting messages arrive one after another.
+    /// Ends the cuts for which `is_mended` is true: the waiting messages arrive one after another.
     pub(super) fn mend(
         &mut self,
         is_mended: impl Fn(HostId, HostId) -> bool,

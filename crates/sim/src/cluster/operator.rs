@@ -1,4 +1,5 @@
-//! Operators: random commands in a storm, and the repair after it, as by `valkey-cli --cluster fix`.
+//! Operators: random commands in a storm (in a calm season only new names), and the repair after it, as by
+//! `valkey-cli --cluster fix`.
 
 use crate::cluster::act::{Failover, Order};
 use crate::cluster::plan::Season;
@@ -36,14 +37,15 @@ impl World {
         self.configure(host, |settings| settings.announced.labels.human_name = name.into_bytes().into())
     }
 
-    /// Makes a node take a slot that another node owns in its view.
+    /// Makes a primary take a slot that it does not own in its view.
     fn contest(&mut self, host: usize, view: &View) -> Result<(), String> {
         if view.own().role != Role::Primary {
             return Ok(());
         }
         let theirs = sets::minus(&sets::range(0, 16_384), &view.own().slots);
         let drawn = self.rng.next_u64();
-        // Half of the slots are taken with their keys: a node that loses such a slot has to delete them.
+        // Half of the time a slot with keys is taken, if there is one: the node that loses it has to delete
+        // them.
         let written = self.hosts.iter().fold(SlotSet::EMPTY, |all, host| sets::or(&all, &host.keys));
         let written = if drawn.is_multiple_of(2) { sets::and(&theirs, &written) } else { SlotSet::EMPTY };
         let slot = sets::pick(&written, drawn / 2).or_else(|| sets::pick(&theirs, drawn));
@@ -166,7 +168,8 @@ impl World {
         Ok(self.cover(&views)? || self.attach_the_lost(&views)?)
     }
 
-    /// Makes a replica of a node that no longer exists follow another primary.
+    /// Makes a replica of a node that no longer exists follow another primary, or resets the replica if it
+    /// knows no other.
     fn leave(&mut self, host: usize, view: &View, id: NodeId, views: &[(usize, View)]) -> Result<(), String> {
         if view.own().role != Role::Replica(Some(id)) {
             return Ok(());

@@ -252,7 +252,8 @@ fn hosts(season: Season, rng: &mut Rng) -> Vec<HostPlan> {
     hosts
 }
 
-/// Whether a node is a stock one: scenes about rules of ours have only nodes of ours.
+/// Whether a node is a stock one, as the season requires or as was drawn; other seasons have only nodes of
+/// ours.
 fn is_stock(season: Season, part: Part, number: usize, primaries: usize, drawn: bool) -> bool {
     match season {
         Season::Storm => drawn || (part != Part::Primary && number.is_multiple_of(2)),

@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 pub(super) type HostId = usize;
 pub(super) type ConnId = u64;
 
-/// An event. Where a number follows a host, it is the number of the host's process that the event is for.
+/// An event. The `u64` next to a `HostId` is the `boot` of the process that the event is for: if the host has
+/// been restarted since, the event is ignored.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Tick(HostId, u64),
     /// The end of an event loop iteration: all events of the same moment have been handled.
     IterationEnd(HostId, u64),
-    /// A deadline that the machine asked for.
+    /// The deadline that the host's state machine has asked for is reached.
     Wake(HostId, u64),
-    /// Bytes of a side of a connection have arrived.
+    /// Bytes from this side of a connection, or the end of its stream, have arrived at the other side.
     Pipe(ConnId, usize),
     /// A dial has arrived at its target's host.
     Dial(ConnId),
@@ -29,7 +30,8 @@ pub(super) enum Event {
     /// A round of checks.
     Look,
     Fault,
-    /// The end of a cut: of one pair of hosts, or of all cuts of a host.
+    /// A cut ends: with `Some`, the one from the first host to the second; with `None`, all cuts from and to
+    /// the host.
     Mend(HostId, Option<HostId>),
     DiskHeals(HostId),
     /// A suspended process runs again.

@@ -1,4 +1,5 @@
-//! Scenes: addresses that change, nodes that are forgotten and come back, old messages.
+//! Scenes: addresses that change, nodes that are forgotten and come back, old messages, claims at one epoch,
+//! primaries that lose their replicas.
 
 use crate::cluster::act::Order;
 use crate::cluster::clock::MS;

@@ -140,7 +140,7 @@ impl World {
         self.run(5 + 2 * self.plan.delays.usual_ms)
     }
 
-    /// The link from a host to another one.
+    /// A link that a host has dialled to another one; `None` if there is none.
     pub(super) fn link_to(&self, from: usize, to: usize) -> Option<Link> {
         let links = self.hosts[from].links.iter().filter(|(_, (_, side))| *side == 0);
         let mut to_other = links.filter(|(_, (conn, _))| {

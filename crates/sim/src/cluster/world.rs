@@ -220,7 +220,7 @@ impl World {
         Ok(())
     }
 
-    /// Passes an event to a host's machine, and carries out the machine's requests.
+    /// Passes an event to a host's state machine, and carries out the requests of the state machine.
     pub(super) fn step(
         &mut self,
         number: HostId,
@@ -429,7 +429,7 @@ impl World {
     }
 
     /// A dial arrives at its target: it waits while the hosts are cut off, and is refused where
-    /// no process listens.
+    /// no process listens. Where no host has the address, it is refused or waits.
     fn dial(&mut self, id: ConnId) -> Result<(), String> {
         let Some(conn) = self.net.get(id) else { return Ok(()) };
         let Some(dialler) = conn.ends[0].map(|end| end.host) else { return Ok(()) };

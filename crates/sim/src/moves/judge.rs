@@ -57,8 +57,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Checks that the slots of a move under way are hidden (G-13), and that a failed move leaves no keys
-    /// in them.
+    /// Checks that the first slot of each move to this node under way is hidden (G-13), and that a failed
+    /// move leaves no keys in its slots, except slots that the node or its primary serves or kept.
     fn hides_what_comes(&mut self, id: NodeId) -> Result<(), String> {
         let Some(node) = &self.hosts[id].node else { return Ok(()) };
         let Some(machine) = node.engine.node().filter(|_| !node.engine.is_loading()) else { return Ok(()) };

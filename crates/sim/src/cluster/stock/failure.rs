@@ -26,7 +26,8 @@ impl Stock {
         }
     }
 
-    /// F-3: notes a report, with the time rounded up to the next whole second.
+    /// F-3: notes a report about a node that is not FAIL yet, with the time rounded up to the next whole
+    /// second.
     pub(super) fn report(&mut self, id: NodeId, by: NodeId) {
         let at = (self.now / 1_000 + 1) * 1_000;
         if !self.nodes[&id].has(NodeFlags::FAIL) {
@@ -78,7 +79,8 @@ impl Stock {
         }
     }
 
-    /// A PONG on the outgoing link ends suspicion or failure (step 9, F-8).
+    /// A PONG on the outgoing link ends suspicion, and failure too, except in the first two node timeouts of
+    /// a voter's failure (step 9, F-8).
     pub(super) fn pong(&mut self, id: NodeId) {
         let (now, limit) = (self.now, 2 * self.settings.timeout_ms);
         let node = self.node_mut(id);

@@ -118,7 +118,7 @@ impl Stock {
         }
     }
 
-    /// Extension 2: forgets a node that another node has forgotten (G-21).
+    /// Extension 2: forgets a node that another node has forgotten, except this node's primary (G-21).
     fn forgotten_elsewhere(&mut self, id: NodeId, seconds: u64) {
         if id == self.me || !self.nodes.contains_key(&id) || self.own().primary == Some(id) {
             return;

@@ -241,8 +241,8 @@ impl Stock {
         Some(id)
     }
 
-    /// The first answer on the outgoing link of a handshake (G-14): adds the node under its own id, if
-    /// it is new.
+    /// The first answer on the outgoing link of a handshake (G-14): adds the node under its own id, which is
+    /// returned; `None` if that id is known already, which ends the handshake.
     pub(super) fn finish_handshake(
         &mut self,
         number: u64,

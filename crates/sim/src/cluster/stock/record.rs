@@ -4,7 +4,7 @@ use sluice_cluster::wire::NodeFlags;
 use sluice_cluster::{NodeId, ShardId, SlotSet};
 use std::collections::BTreeMap;
 
-/// The state of another node (N-1), as far as the model needs it. Flags are those of the wire.
+/// The state of a node, this one or another (N-1), as far as the model needs it. Flags are those of the wire.
 #[derive(Clone, Debug)]
 pub(in crate::cluster) struct StockNode {
     pub(in crate::cluster) shard: ShardId,
