@@ -71,7 +71,7 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// A bus without connections and without a file, which is off.
+    /// A bus that is off: without connections and without a file.
     pub fn new() -> Bus {
         Bus {
             links: BusLinks::default(),
@@ -114,7 +114,7 @@ impl Bus {
         !self.ready.is_empty()
     }
 
-    /// Bytes that the allocator has given, without the messages, which links share.
+    /// Heap bytes of the links and of the buffers for sending, without the messages, which links share.
     pub fn footprint(&self) -> usize {
         self.links.footprint() + heap::vec(&self.ready) + heap::vec(&self.spare)
     }

@@ -46,7 +46,7 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) ->
 }
 
 impl ConfigFindings {
-    /// Checks `dir`, and the files that are written there or elsewhere.
+    /// Checks `dir`, the log file and the PID file.
     fn folders(&mut self, config: &Config) {
         if let Err(error) = can_write_into(Path::new(".")) {
             let text = format!("nothing can be saved in this folder: {}", plain_error(&error));
@@ -93,7 +93,8 @@ impl ConfigFindings {
         }
     }
 
-    /// Checks the addresses that a start would listen on.
+    /// Checks the TCP addresses for clients, the unix socket and its group, and that at least one address is
+    /// configured.
     fn addresses(&mut self, config: &Config) {
         self.bind_problems(config, param::BIND.any(), listen::try_tcp(config));
         match listen::try_unix(config) {
@@ -111,7 +112,7 @@ impl ConfigFindings {
         }
     }
 
-    /// Checks the additional needs of a cluster node: its bus port and its file.
+    /// Checks the additional needs of a cluster node: the port and the addresses of its bus, and its file.
     fn node(&mut self, config: &Config) {
         if !config.bool(param::CLUSTER_ENABLED) {
             return;
@@ -134,8 +135,8 @@ impl ConfigFindings {
         self.bind_problems(config, param::METRICS_BIND.any(), listen::try_metrics(config));
     }
 
-    /// Adds the problems with addresses: each names the line of the addresses, or the line of the port if
-    /// the addresses are the default.
+    /// Adds the problems with addresses. Each names the line of the addresses, or the line of the port if
+    /// only the port is set by a line.
     fn bind_problems(&mut self, config: &Config, bind: ParamId, problems: Vec<(ParamId, BindProblem)>) {
         for (port, problem) in problems {
             let id = first_set(config, [bind, port]);

@@ -1,4 +1,4 @@
-//! The start of a cluster node, before anything else: its file is claimed and read, and its port checked.
+//! The start of a cluster node: its file is claimed and read, and the settings for its bus are checked.
 
 use super::node_file::FileWriter;
 use crate::host::Host;
@@ -20,7 +20,8 @@ pub struct NodeStart {
 }
 
 impl NodeStart {
-    /// Claims and reads the file, and checks the port, if this server is to be a cluster node.
+    /// Claims and reads the file, and checks the port and the bind addresses. Returns `None` if this server
+    /// is not to be a cluster node.
     ///
     /// # Errors
     /// The reason that the server does not start, as text for the log.

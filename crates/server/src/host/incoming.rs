@@ -20,7 +20,7 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// How much of the primary's snapshot was received.
+    /// How much of the primary's snapshot was received; `None` if none is being received.
     pub(super) fn sync_facts(&self, now: Now) -> Option<SyncFacts> {
         let (total_bytes, read_bytes) = self.sync.as_ref()?.bytes();
         let last_io_s = now.mono_ns.saturating_sub(self.last_activity_ns) / 1_000_000_000;

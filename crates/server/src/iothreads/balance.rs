@@ -39,9 +39,9 @@ pub struct ConnectionMove {
 const HOT: f64 = 0.5;
 /// An I/O thread gives connections away only if it is also busier than the least busy one by this much.
 const UNEVEN: f64 = 0.3;
-/// Number of consecutive samples in which a thread must exceed both of these limits before connections move.
+/// Connections move only if the busiest thread reaches both of these limits in this many consecutive samples.
 const UNEVEN_SAMPLES: u32 = 3;
-/// Samples without a decision after a move.
+/// The next decision after a move is made with this sample at the earliest, counted from the move.
 const BALANCE_REST: u32 = 5;
 
 impl Balance {

@@ -19,11 +19,12 @@ const MEMORY_RECENT_NS: u64 = 300_000_000;
 /// How long a reading is valid for INFO while no other command runs: as long as the reference's reading
 /// of its allocator.
 const MEMORY_SHOWN_NS: u64 = 100_000_000;
-/// How long a reading is valid on a server at rest.
+/// How long a reading is valid for the memory peak while no sign shows growth.
 const MEMORY_AT_REST_NS: u64 = 1_000_000_000;
 
 impl Host {
-    /// Reads the numbers of the allocator. Also called at the end of a load: INFO reads the numbers anew
+    /// Reads the numbers of the allocator, and updates the peak. Also called at the end of a load: INFO
+    /// reads the numbers anew
     /// only after commands, and a load is no command, so INFO would otherwise show memory from the middle
     /// of the load for a tenth of a second.
     pub(crate) fn read_memory(&mut self, keyspace: &Keyspace) -> Allocated {

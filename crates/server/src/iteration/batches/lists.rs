@@ -29,7 +29,7 @@ impl Batches {
         self.kept.remove(&key);
     }
 
-    /// Bytes that the allocator has given for the lists.
+    /// Heap bytes of the lists, without the batches in them and without `kept`.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.messages) + heap::vec(&self.group) + heap::vec(&self.executed)
     }
