@@ -121,8 +121,9 @@ pub trait ConnectionHost {
     /// Ends a connection; `why` is for the log.
     fn end(&mut self, connection: Box<Connection>, why: &str);
 
-    /// Handles the client's end of its sending side; the client may still read. Ends the connection after
-    /// all pending replies were sent.
+    /// Handles the client's end of its sending side; the client may still read. If the engine still owes
+    /// it replies that can be sent, the connection ends after them; otherwise it ends at once, and output
+    /// that is still being sent is lost.
     fn input_ended(&mut self, connection: Box<Connection>);
 
     /// Takes a connection whose socket has left the event loop.

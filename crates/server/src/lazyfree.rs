@@ -111,8 +111,8 @@ fn bytes_of(garbage: &Garbage) -> usize {
     match garbage {
         Garbage::Value(value) => value.heap_bytes(),
         Garbage::Db(db) => db.allocated_bytes(),
-        // Nothing is counted here: values owned only by a snapshot did not count as used, and those of a
-        // reply count as output.
+        // Nothing is counted here: values owned only by a snapshot did not count as used, those of a reply
+        // count as output, and the sizes of scripts and users are not known.
         Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
         Garbage::Stream(buffer) => buffer.footprint(),
     }

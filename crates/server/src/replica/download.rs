@@ -97,7 +97,7 @@ impl Download {
         &self.progress
     }
 
-    /// The next report, if there is one.
+    /// The next report, if there is one; `Failed` if the thread has ended without a last report.
     pub fn take(&self) -> Option<Report> {
         match self.reports.try_recv() {
             Ok(report) => Some(report),
