@@ -61,8 +61,8 @@ pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Resul
     Ok(0)
 }
 
-/// Checks a configuration, and prints warnings on standard output. Errors: the faults with which a server
-/// would not start.
+/// Checks a configuration, and prints warnings on standard output. Errors: the configuration cannot be read,
+/// or it has faults with which a server would not start.
 fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     let texts = read(words)?;
     let from_file = texts.file.as_ref().map_or_else(String::new, |path| path.display().to_string());
@@ -333,7 +333,8 @@ enum Begun {
 }
 
 /// Removes the temporary files of saves that were cut short, and begins to load the append-only file or,
-/// if the configuration wants none, the snapshot file.
+/// if the configuration wants none, the snapshot file. If the append-only file does not exist, nothing is
+/// loaded.
 fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
     temporary::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {

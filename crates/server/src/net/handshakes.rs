@@ -11,8 +11,8 @@
 //! limited to `HANDSHAKES_MAX`; (3) a handshake ends after the time given to [`Handshakes::on`], however
 //! slowly it progresses; (4) the bytes that arrived with the handshake's last packet travel with the
 //! connection, and later bytes wait in the kernel until the connection is served: nothing is decoded here
-//! without a bound; (5) where processors are short, the thread gets a third of the time that other threads
-//! get, so that new connections do not delay connected clients.
+//! without a bound; (5) where processors are short, the clients' handshake thread gets a third of the time
+//! that other threads get, so that new connections do not delay connected clients.
 
 use crate::net::{Endpoint, Stream, TlsCodec, send_now};
 use crate::threads::{self, Thread};
