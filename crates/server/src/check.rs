@@ -1,8 +1,9 @@
 //! `--check-config`: finds all faults of a configuration without starting a server.
 //!
 //! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2) an
-//! error is a fault with which a server would not start, a warning is one that a starting server would only
-//! log; (3) each finding names the file and the line, if a line is to blame.
+//! error is a fault with which a server would not start; a warning is one that a starting server would only
+//! log, or that may be gone by then, such as a port in use; (3) each finding names the file and the line, if
+//! a line is to blame.
 
 use crate::bus::start::port_refusal;
 use crate::listen::{self, BindProblem};
@@ -22,7 +23,7 @@ use std::path::Path;
 pub struct ConfigFindings {
     /// Faults with which a server would not start, as text.
     pub errors: Vec<String>,
-    /// Faults that a starting server would only log, as text.
+    /// Faults that need not prevent a start, as text.
     pub warnings: Vec<String>,
 }
 
@@ -127,7 +128,7 @@ impl ConfigFindings {
         }
     }
 
-    /// Checks the metrics endpoint's addresses and token.
+    /// Checks the metrics endpoint's addresses, and that the endpoint is guarded if others can reach it.
     fn metrics(&mut self, config: &Config) {
         if let Some(text) = metrics::refusal(config) {
             self.error(config, param::METRICS_BIND, &text);

@@ -112,10 +112,11 @@ pub trait ConnectionHost {
     /// Takes back a buffer that was sent.
     fn recycle(&mut self, buf: SendBuf);
 
-    /// Reports the usage of the query buffer if it has changed.
+    /// Reports the usage of the query buffer if it has changed. The main thread ends a client whose usage
+    /// exceeds the limit.
     fn report_usage(&mut self, connection: &mut Connection);
 
-    /// Seconds since the last input of the client.
+    /// Seconds since the last input of the client, as far as the owner knows.
     fn idle_s(&mut self, connection: &Connection) -> i64;
 
     /// Ends a connection; `why` is for the log.

@@ -241,7 +241,7 @@ impl Server {
         now_ns
     }
 
-    /// Applies the configuration: at the start, and after a directive has changed.
+    /// Applies the configuration: at the start, and after a change that the event loop must apply.
     fn configure(&mut self) {
         let config = self.engine.config();
         let event_loop = &mut self.sockets.event_loop;
@@ -311,7 +311,7 @@ impl Server {
         self.timing.is_busy |= self.engine.walk_exports(&mut self.host);
     }
 
-    /// Continues the save that is under way. Runs last, so that replies do not wait for it.
+    /// Continues the save that is under way. Runs after replies are sent, so that they do not wait for it.
     fn save(&mut self) {
         if !self.engine.has_job() {
             if self.save.has_begun() {

@@ -447,7 +447,7 @@ fn bind_tcp(address: IpAddr, port: u16, config: &Config) -> std::io::Result<Sock
     Ok(socket)
 }
 
-/// A problem that a start would have with an address of `bind`.
+/// A problem that a start would have with an address to listen on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BindProblem {
     /// A start could succeed: a server has the port now, but may have ended by then; or the machine lacks
@@ -515,9 +515,9 @@ fn overlap(one: IpAddr, other: IpAddr) -> bool {
     one == other || one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified())
 }
 
-/// Tries the path of `unixsocket`, if one is configured, without opening the socket. Errors: the reason
-/// that a start would fail. A socket that another server answers on is no error, because a start replaces
-/// it; the returned text warns of that.
+/// Tries the path of `unixsocket`, if one is configured, without listening on it. Errors: the reason that a
+/// start would fail. A socket that another server answers on is no error, because a start replaces it; the
+/// returned text warns of that.
 pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(None) };
     let path = Path::new(std::ffi::OsStr::from_bytes(path));

@@ -218,8 +218,8 @@ impl Broken {
     }
 }
 
-/// Does a migration on the calling thread. May take the migration's timeout for connecting, for each send
-/// and for each reply.
+/// Does a migration on the calling thread. May take the migration's timeout for connecting to each address
+/// of the target, for each send and for each receive.
 pub fn run(migration: &Migration, source: &MigrationSource, kept: &KeptLinks) -> MigrationOutcome {
     let mut outcome = MigrationOutcome::default();
     for is_last in [false, true] {

@@ -312,7 +312,7 @@ fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failur
     Ok(server.run() as u8)
 }
 
-/// Opens the main thread's event loop, and starts the background thread that frees large values.
+/// Opens the main thread's event loop, and starts the lazy free thread.
 fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
     let backend = iteration::backend_of(config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
@@ -326,9 +326,11 @@ fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
 
 /// How far the loading of the data is before the server runs.
 enum Begun {
-    /// A thread loads the data. Holds the folder of the append-only file to open after the load.
+    /// A thread loads the data. Holds the folder of the append-only file to open after the load; `None` if
+    /// the configuration wants no such file.
     UnderWay(Option<sluice_storage::aof::Folder>),
-    /// All data are loaded. Holds the folder of the append-only file to open.
+    /// All data are loaded, or there are none. Holds the folder of the append-only file to open; `None` if
+    /// the configuration wants no such file.
     Done(Option<sluice_storage::aof::Folder>),
 }
 

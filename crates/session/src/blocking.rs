@@ -122,7 +122,8 @@ pub enum ReadyWork {
 }
 
 impl Blocking {
-    /// No waiting clients; `epoch` is advanced when the first wait for a key begins or the last one ends.
+    /// No waiting clients; `epoch` is advanced when the first wait for a key begins or the last one ends, and
+    /// likewise for the waits that also end when their key is deleted.
     pub fn new(epoch: Epoch) -> Blocking {
         Blocking { epoch, ..Blocking::default() }
     }

@@ -30,7 +30,7 @@ pub struct FileReport {
     pub result: Result<(), String>,
 }
 
-/// The main thread's side of the thread.
+/// The main thread's handle to the writing thread.
 pub struct FileWriter {
     /// `None` once the writer has ended.
     texts: Option<Sender<NextText>>,

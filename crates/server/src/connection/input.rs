@@ -109,9 +109,8 @@ const FILL_BYTES: usize = 32 * 1024;
 /// The least room in bytes that one step makes for a large argument, unless fewer bytes are missing.
 const FILL_STEP_BYTES: usize = 1 << 20;
 /// Bytes of further room that a large argument may get for each byte received of it. The factor is small
-/// enough
-/// that a length that is only announced takes little memory, and large enough that few bytes are moved as
-/// the room grows.
+/// enough that a length that is only announced takes little memory, and large enough that few bytes are
+/// moved as the room grows.
 const ROOM_PER_RECEIVED: usize = 16;
 
 impl Input {

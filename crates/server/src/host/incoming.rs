@@ -15,7 +15,8 @@ pub struct Incoming {
     pub sync: Option<Arc<SyncProgress>>,
     /// Monotonic ns of the last receive from the primary.
     pub last_activity_ns: u64,
-    /// Facts about the primary's replication stream that is buffered until the snapshot before it is loaded.
+    /// Facts about the primary's replication stream, which is buffered while a snapshot is received on
+    /// another connection and loaded.
     pub stream_buffer: StreamBufferFacts,
 }
 

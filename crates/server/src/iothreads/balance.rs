@@ -10,7 +10,8 @@ use super::IoThreadId;
 pub struct Share {
     /// The I/O thread that has this load.
     pub id: IoThreadId,
-    /// Share of the last sample's time in which the thread had work, 0 to 1.
+    /// Share of the last sample's time in which the thread had work or was on a processor, whichever is more,
+    /// 0 to 1.
     pub busy: f64,
     /// How many connections the thread has.
     pub connections: usize,
@@ -37,7 +38,7 @@ pub struct ConnectionMove {
 
 /// An I/O thread gives connections away from this busy share on.
 const HOT: f64 = 0.5;
-/// An I/O thread gives connections away only if it is also busier than the least busy one by this much.
+/// An I/O thread gives connections away only if it is also busier than the least busy one by at least this.
 const UNEVEN: f64 = 0.3;
 /// Connections move only if the busiest thread reaches both of these limits in this many consecutive samples.
 const UNEVEN_SAMPLES: u32 = 3;

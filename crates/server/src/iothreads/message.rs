@@ -50,8 +50,8 @@ pub enum ToIoThread {
 pub enum ToMain {
     /// A connection's prepared requests, to be executed.
     Batch(Box<Batch>),
-    /// The usage of a query buffer has changed, other than by a batch: an incomplete request has grown, bytes
-    /// wait after a deferred one, or memory was freed.
+    /// The usage of a query buffer has changed, other than by a batch: for example, because an incomplete
+    /// request has grown, bytes wait after a deferred one, or memory was freed.
     Usage(SessionKey, QueryBufUsage),
     /// Bytes sent and received on a connection that no batch has reported.
     Traffic(SessionKey, Traffic),

@@ -76,9 +76,10 @@ struct Thresholds {
 /// of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. It is 0.5, because from there
 /// on another thread may shorten the waits; the trial decides whether it does.
 const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_processor: 0.6 };
-/// There are too many I/O threads if all of them and the main thread together do less than this share of
-/// the work that the I/O threads could do. The share is half of [`Thresholds::io_threads`], because a trial
-/// at most doubles the number of threads: so threads that were just added do not count as too many.
+/// If several I/O threads are active, there are too many of them if all of them and the main thread together
+/// do less than this share of the work that the I/O threads could do. The share is half of
+/// [`Thresholds::io_threads`], because a trial at most doubles the number of threads: so threads that were
+/// just added do not count as too many.
 const SLACK: f64 = 0.25;
 /// The last I/O thread goes if the main thread alone would be busy for less than this share of the time.
 const SLACK_OF_LAST: f64 = 0.5;
@@ -131,7 +132,7 @@ impl Policy {
         self.assume(self.active);
     }
 
-    /// Sets the number of active I/O threads, by a decision outside of this policy.
+    /// Sets the number of active I/O threads, at most the cap, by a decision outside of this policy.
     pub fn assume(&mut self, active: usize) {
         if active.min(self.cap) != self.active {
             self.active = active.min(self.cap);

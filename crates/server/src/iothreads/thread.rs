@@ -656,7 +656,7 @@ impl ConnectionHost for IoThread {
 
     fn input_ended(&mut self, connection: Box<Connection>) {
         // The connection can end at once: nothing is received while a batch is at the main thread, so no
-        // reply is pending when the end of the input is seen.
+        // batch is pending when the end of the input is seen. Replies that are still being sent are lost.
         self.end(connection, connection::CLIENT_CLOSED);
     }
 

@@ -189,7 +189,7 @@ impl Server {
         let turn = self.host.shown.io_threads.freed as usize;
         match self.batches.executed.len() {
             // No batch goes to an I/O thread in this iteration. Freeing a small value here costs less than
-            // a message to the background thread.
+            // a message to the lazy free thread.
             0 if value.heap_bytes() <= FREED_HERE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {

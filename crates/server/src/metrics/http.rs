@@ -264,7 +264,8 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-/// The format that a client prefers; the older one, Prometheus, if the client states no preference.
+/// The format that a client prefers: OpenMetrics if the client accepts it no less than the older one,
+/// Prometheus; else Prometheus.
 fn format_of<'a, 'h: 'a>(accept: impl Iterator<Item = &'a Header<'h>>) -> MetricsFormat {
     let (mut open_metrics, mut text) = (0, 0);
     for range in accept.flat_map(words) {

@@ -64,8 +64,8 @@ pub(super) struct KeptSample {
     looks_at_slots: bool,
     /// Whether the page's data were requested with the sample.
     looks_at_page: bool,
-    /// Whether the sample was made for the history. Such a sample answers only the requests that were
-    /// waiting when it arrived.
+    /// Whether the sample was made for the history, and the requests that were waiting when it arrived are
+    /// answered. Later requests are answered with it only if no other sample comes in time.
     is_for_history: bool,
     texts: [Option<String>; 2],
     /// JSON of the page, by the result of checking the credentials.
@@ -175,8 +175,8 @@ impl Samples {
         self.is_for_history = is_for_history;
     }
 
-    /// Marks the last sample once the waiting requests are answered: a history sample answers
-    /// no later request.
+    /// Marks the last sample once the waiting requests are answered: a history sample answers no later
+    /// request, unless the request has waited too long for another sample.
     pub fn keep(&mut self) {
         if let Some(last) = &mut self.last {
             last.is_for_history = self.is_for_history;

@@ -4,9 +4,9 @@
 //! the connection that has been without a request for longest, or else the one that has been reading its
 //! reply for longest, so that silent strangers do not block others; if all wait for a sample, it is refused;
 //! (2) every connection has a deadline in every state: for the head of a request, for a sample from the main
-//! thread, for reading a reply, for the next request; (3) a connection keeps the bytes of a request's head,
-//! and a reply as far as the socket has not taken it. `samples.rs` decides when the main thread is asked for
-//! a sample.
+//! thread, for reading a reply, for the next request, and for the client's end after the last reply; (3) a
+//! connection keeps at most the bytes of one head while a request waits or a reply is sent, and a reply as
+//! far as the socket has not taken it. `samples.rs` decides when the main thread is asked for a sample.
 
 use super::facts;
 use super::http::{
@@ -419,7 +419,7 @@ impl EndpointThread {
         self.read(key, now_ns);
     }
 
-    /// Answers a waiting request with the last sample.
+    /// Answers a waiting request with the last sample, or with an error if there is none.
     fn answer(&mut self, key: SessionKey, now_ns: u64) {
         let Some(connection) = self.connection(key) else { return };
         let HttpState::Waiting(request) = &connection.state else { return };

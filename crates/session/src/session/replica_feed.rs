@@ -15,7 +15,7 @@ pub enum FeedResult {
 
 /// Result of queueing a part of the stream for a replica.
 pub enum StreamTaken {
-    /// Number of bytes queued; 0 if there was nothing to queue.
+    /// Number of bytes queued; 0 if there was nothing to queue, or no room.
     Bytes(u64),
     /// The stream kept for the replica has ended: the replica has to ask for a new synchronisation.
     Failed,

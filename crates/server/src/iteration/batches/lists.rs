@@ -19,7 +19,7 @@ pub struct Batches {
     /// With `appendfsync always`: batches whose replies wait for the append-only file, with the position
     /// that must be durable before the replies are sent.
     pub(super) kept: BTreeMap<SessionKey, (u64, Box<Batch>)>,
-    /// Whether batches were executed in this iteration.
+    /// Whether executed batches were sent back in this iteration.
     pub(super) has_served: bool,
 }
 
