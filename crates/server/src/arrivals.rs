@@ -56,7 +56,8 @@ impl Arrivals {
         self.reserved = if self.priority_subnets.is_empty() { 0 } else { reserved };
     }
 
-    /// Bytes that the allocator has given for waiting connections, without the texts of their addresses.
+    /// Heap bytes of the queue of waiting connections, without the texts of their addresses. Handshakes are
+    /// not counted.
     pub fn footprint(&self) -> usize {
         heap::deque(&self.waiting)
     }
@@ -66,12 +67,13 @@ impl Arrivals {
         self.more_handshakes || self.handshakes.in_progress() + self.first_handshakes.in_progress() > 0
     }
 
-    /// Whether connections remain for another iteration.
+    /// Whether waiting connections or finished handshakes may remain for another iteration.
     pub fn are_waiting(&self) -> bool {
         self.more_handshakes || !self.waiting.is_empty()
     }
 
-    /// The counts for `maxclients`: clients, future clients, and connections of the bus.
+    /// The counts for `maxclients`: clients with the connections that may become clients, connections of the
+    /// bus, and reserved places.
     pub fn taken(&self, clients: SessionCounts, of_bus: usize) -> TakenConnections {
         let first = self.first_handshakes.in_progress();
         TakenConnections {

@@ -12,8 +12,8 @@
 //! Invariants: (1) a link keeps one place ([`BusPlace`]) from its dial or accept to its end, and an event of
 //! an earlier link in the same slot is ignored; (2) received bytes go to the engine at once: nothing is kept
 //! here; (3) of each link's queued bytes, at most 64 KiB at a time are handed to the kernel; (4) the main
-//! thread never waits for another node, the disk or a name server; (5) a peer does not count as a node before
-//! the engine has accepted it: without TLS no peer is authenticated.
+//! thread never waits for another node, a name server or, before the end of the server, the disk; (5) a peer
+//! does not count as a node before the engine has accepted it: without TLS no peer is authenticated.
 
 pub mod lanes;
 pub mod links;
@@ -30,7 +30,7 @@ use resolver::Resolver;
 use sluice_base::heap;
 use sluice_cluster::IpText;
 
-/// The most TLS handshakes that are under way at a time.
+/// The most TLS handshakes of the bus that are under way at a time.
 pub const HANDSHAKES_MAX: usize = 256;
 
 /// The origin of a connection in its handshake.
@@ -71,7 +71,7 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// A bus without connections and without a file, which is off.
+    /// A bus that is off: without connections and without a file.
     pub fn new() -> Bus {
         Bus {
             links: BusLinks::default(),
@@ -114,7 +114,7 @@ impl Bus {
         !self.ready.is_empty()
     }
 
-    /// Bytes that the allocator has given, without the messages, which links share.
+    /// Heap bytes of the links and of the buffers for sending, without the messages, which links share.
     pub fn footprint(&self) -> usize {
         self.links.footprint() + heap::vec(&self.ready) + heap::vec(&self.spare)
     }

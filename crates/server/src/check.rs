@@ -1,8 +1,9 @@
 //! `--check-config`: finds all faults of a configuration without starting a server.
 //!
 //! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2) an
-//! error is a fault with which a server would not start, a warning is one that a starting server would only
-//! log; (3) each finding names the file and the line, if a line is to blame.
+//! error is a fault with which a server would not start; a warning is one that a starting server would only
+//! log, or that may be gone by then, such as a port in use; (3) each finding names the file and the line, if
+//! a line is to blame.
 
 use crate::bus::start::port_refusal;
 use crate::listen::{self, BindProblem};
@@ -22,7 +23,7 @@ use std::path::Path;
 pub struct ConfigFindings {
     /// Faults with which a server would not start, as text.
     pub errors: Vec<String>,
-    /// Faults that a starting server would only log, as text.
+    /// Faults that need not prevent a start, as text.
     pub warnings: Vec<String>,
 }
 
@@ -46,7 +47,7 @@ pub fn check(texts: &[(&str, &[u8])], loader: &mut dyn sluice_config::Loader) ->
 }
 
 impl ConfigFindings {
-    /// Checks `dir`, and the files that are written there or elsewhere.
+    /// Checks `dir`, the log file and the PID file.
     fn folders(&mut self, config: &Config) {
         if let Err(error) = can_write_into(Path::new(".")) {
             let text = format!("nothing can be saved in this folder: {}", plain_error(&error));
@@ -93,7 +94,8 @@ impl ConfigFindings {
         }
     }
 
-    /// Checks the addresses that a start would listen on.
+    /// Checks the TCP addresses for clients, the unix socket and its group, and that at least one address is
+    /// configured.
     fn addresses(&mut self, config: &Config) {
         self.bind_problems(config, param::BIND.any(), listen::try_tcp(config));
         match listen::try_unix(config) {
@@ -111,7 +113,7 @@ impl ConfigFindings {
         }
     }
 
-    /// Checks the additional needs of a cluster node: its bus port and its file.
+    /// Checks the additional needs of a cluster node: the port and the addresses of its bus, and its file.
     fn node(&mut self, config: &Config) {
         if !config.bool(param::CLUSTER_ENABLED) {
             return;
@@ -126,7 +128,7 @@ impl ConfigFindings {
         }
     }
 
-    /// Checks the metrics endpoint's addresses and token.
+    /// Checks the metrics endpoint's addresses, and that the endpoint is guarded if others can reach it.
     fn metrics(&mut self, config: &Config) {
         if let Some(text) = metrics::refusal(config) {
             self.error(config, param::METRICS_BIND, &text);
@@ -134,8 +136,8 @@ impl ConfigFindings {
         self.bind_problems(config, param::METRICS_BIND.any(), listen::try_metrics(config));
     }
 
-    /// Adds the problems with addresses: each names the line of the addresses, or the line of the port if
-    /// the addresses are the default.
+    /// Adds the problems with addresses. Each names the line of the addresses, or the line of the port if
+    /// only the port is set by a line.
     fn bind_problems(&mut self, config: &Config, bind: ParamId, problems: Vec<(ParamId, BindProblem)>) {
         for (port, problem) in problems {
             let id = first_set(config, [bind, port]);

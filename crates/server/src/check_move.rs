@@ -14,7 +14,7 @@ pub const NOT_JUDGED: u8 = 3;
 /// reason that nothing could be judged.
 ///
 /// # Errors
-/// No connection, no permission, or malformed replies.
+/// The connection fails, a request is refused, or a reply is missing, late, malformed or too large.
 pub fn run(plan: &MovePlan, tls: Option<Context>) -> Result<(String, u8), String> {
     let mut open = |host: &str, port| -> Result<Box<dyn Peer>, String> {
         Ok(Box::new(MoveConnection::open(host, port, plan.timeout(), tls.clone())?))

@@ -68,7 +68,7 @@ impl Clients {
         self.entries[slot] = Some(Client { key, owner: SocketOwner::InHand });
     }
 
-    /// Removes a client; returns the owner of its socket.
+    /// Removes a client, and returns the owner of its socket; `None` if the client is gone already.
     pub fn remove(&mut self, key: SessionKey) -> Option<SocketOwner> {
         let entry = self.entries.get_mut(key.slot as usize)?;
         let owner = entry.take_if(|client| client.key == key)?.owner;
@@ -107,7 +107,7 @@ impl Clients {
     /// Puts back a connection that was in hand.
     ///
     /// # Panics
-    /// When the client's connection was not in hand: there would be two connections.
+    /// When the client's connection was not in hand (there would be two connections), or the client is gone.
     #[inline]
     pub fn put(&mut self, connection: Box<Connection>) {
         self.leave_hand(connection.key, SocketOwner::Main(connection));
@@ -116,7 +116,7 @@ impl Clients {
     /// Notes that the connection in hand goes to an I/O thread.
     ///
     /// # Panics
-    /// When the client's connection was not in hand.
+    /// When the client's connection was not in hand, or the client is gone.
     pub fn give(&mut self, key: SessionKey, to: IoThreadId) {
         self.leave_hand(key, SocketOwner::IoThread(to));
     }
@@ -153,18 +153,18 @@ impl Clients {
         self.leaving
     }
 
-    /// Number of slots, used or free: the upper bound for a walk over all clients.
+    /// Number of slots, used or free; the slot of each client is below it.
     pub fn slots(&self) -> usize {
         self.entries.len()
     }
 
-    /// The client in a slot, with the owner of its socket.
+    /// The client in a slot, with the owner of its socket; `None` if the slot is free.
     pub fn in_slot(&mut self, slot: usize) -> Option<(SessionKey, &mut SocketOwner)> {
         let client = self.entries.get_mut(slot)?.as_mut()?;
         Some((client.key, &mut client.owner))
     }
 
-    /// Bytes that the allocator has given, including the main thread's connections. O(slots).
+    /// Heap bytes of the table and of the main thread's connections in it. O(slots).
     pub fn footprint(&self) -> usize {
         let connection = |(_, owner): (SessionKey, &SocketOwner)| match owner {
             SocketOwner::Main(connection) => connection.footprint(),

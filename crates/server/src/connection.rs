@@ -2,12 +2,12 @@
 //! type: they run the functions of this file over the connections that they own, and differ only
 //! in their [`ConnectionHost`].
 //!
-//! A connection moves between threads as a whole, while it is at rest: no send in flight, no batch at the
-//! main thread, no buffer of a large argument in the event loop.
+//! A connection moves between threads as a whole, while it is at rest: no output waits or is in flight, no
+//! batch is at the main thread, no buffer of a large argument is in the event loop, and it is not closing.
 //!
 //! Invariants: (1) the thread that has the `Box<Connection>` owns the socket, and no other thread uses either
-//! (C-1); (2) input is executed in the order of its arrival, and output is sent in the order in which it was
-//! pushed; (3) a connection that leaves its owner executes nothing more there.
+//! (C-1); (2) input is executed in the order of its arrival, and replies and messages are sent in the order
+//! in which they were pushed; (3) a connection that leaves its owner executes nothing more there.
 
 pub mod input;
 pub mod output;
@@ -61,9 +61,9 @@ const _: () = assert!(size_of::<Connection>() <= 192);
 /// Bytes that were sent and received over a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes that the kernel took.
+    /// Bytes of output, counted before encoding, of finished sends.
     pub sent: usize,
-    /// Bytes that the connection received.
+    /// Bytes that the connection received, counted after decoding.
     pub received: usize,
 }
 
@@ -72,8 +72,8 @@ pub struct Traffic {
 pub enum Residence {
     /// The connection stays, and executes requests.
     Staying,
-    /// The connection leaves as soon as it is at rest. Nothing more is parsed; while output is in flight,
-    /// bytes are still received and kept.
+    /// The connection leaves as soon as it is at rest. Nothing more is parsed; while output waits or is in
+    /// flight, bytes are still received and kept.
     Leaving,
     /// The event loop was asked to release the connection's socket.
     Detached,
@@ -87,23 +87,23 @@ pub trait ConnectionHost {
     /// The owner's empty buffers for connections.
     fn spare(&mut self) -> &mut SpareBuffers;
 
-    /// Takes a connection out of the owner's table; `None` if it has ended.
+    /// Takes a connection out of the owner's table; `None` if the table does not have it (any more).
     fn take(&mut self, key: SessionKey) -> Option<Box<Connection>>;
 
     /// Puts a connection back into the owner's table.
     fn put(&mut self, connection: Box<Connection>);
 
     /// Executes the complete requests of the query buffer and `fresh`, or sends them to the main thread,
-    /// and keeps the rest. Called while the state of the input is `Open`, `Large` or `Deferred`.
+    /// and keeps the rest. Called while the state of the input is `Open` or `Large`.
     fn process(&mut self, connection: &mut Connection, fresh: &[u8]);
 
-    /// Notes that received bytes are not a complete request yet.
+    /// Notes that bytes were received which were not all executed.
     fn note_unfinished(&mut self, connection: &Connection);
 
     /// Counts bytes that a connection received.
     fn count_received(&mut self, connection: &mut Connection, bytes: usize);
 
-    /// Counts bytes of output that the kernel took.
+    /// Counts bytes of output, before encoding, whose send has finished.
     fn count_sent(&mut self, connection: &mut Connection, bytes: usize);
 
     /// Notes that all output of a connection was sent, after a send that was in flight.
@@ -112,30 +112,32 @@ pub trait ConnectionHost {
     /// Takes back a buffer that was sent.
     fn recycle(&mut self, buf: SendBuf);
 
-    /// Reports the usage of the query buffer if it has changed.
+    /// Reports the usage of the query buffer if it has changed. The main thread ends a client whose usage
+    /// exceeds the limit.
     fn report_usage(&mut self, connection: &mut Connection);
 
-    /// Seconds since the last input of the client.
+    /// Seconds since the last input of the client, as far as the owner knows.
     fn idle_s(&mut self, connection: &Connection) -> i64;
 
     /// Ends a connection; `why` is for the log.
     fn end(&mut self, connection: Box<Connection>, why: &str);
 
-    /// Handles the client's end of its sending side; the client may still read. Ends the connection after
-    /// all pending replies were sent.
+    /// Handles the client's end of its sending side; the client may still read. If the engine still owes
+    /// it replies that can be sent, the connection ends after them; otherwise it ends at once, and output
+    /// that is still being sent is lost.
     fn input_ended(&mut self, connection: Box<Connection>);
 
     /// Takes a connection whose socket has left the event loop.
     fn detached(&mut self, connection: Box<Connection>, stream: Stream);
 }
 
-/// Seconds of silence after which a connection gives back the room of its query buffer.
+/// After more than this many seconds of silence, a connection gives back the room of its query buffer.
 pub const QUERY_BUF_IDLE_S: i64 = 2;
 /// A query buffer with more room than this is shrunk if lately less than half of the room was in use.
 const QUERY_BUF_KEPT_BYTES: usize = 32 * 1024;
 
-/// Parts of a large reply that are encoded and sent without a pause: together a mebibyte, which takes about
-/// 0.4 ms.
+/// At most this many parts of a large reply are encoded and sent without a pause: together a mebibyte, which
+/// takes about 0.4 ms.
 const PARTS_AT_ONCE: u32 = 4;
 
 /// The reason, for the log, of a connection's end when the client closed it.
@@ -169,7 +171,7 @@ impl Connection {
         })
     }
 
-    /// Bytes that the allocator has given for the connection, without the event loop's own memory.
+    /// Heap bytes of the connection, without shared values and without the buffers that the event loop has.
     pub fn footprint(&self) -> usize {
         heap::boxed::<Connection>()
             + self.input.footprint()
@@ -363,7 +365,7 @@ fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh:
     }
 }
 
-/// Receives according to the state, reports the usage, and puts the connection back.
+/// Makes the event loop receive according to the state, reports the usage, and puts the connection back.
 #[inline(always)]
 pub fn go_on_receiving<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
     if !connection.input.is_open()
@@ -376,7 +378,7 @@ pub fn go_on_receiving<O: ConnectionHost>(owner: &mut O, mut connection: Box<Con
     owner.put(connection);
 }
 
-/// Whether the codec has reported the peer's end, and all pending output was sent.
+/// Whether the codec has reported the peer's end, no batch is being executed, and all output was sent.
 #[inline]
 fn end_is_due(connection: &Connection) -> bool {
     connection.transport.peer_has_ended()
@@ -384,7 +386,8 @@ fn end_is_due(connection: &Connection) -> bool {
         && connection.output.is_idle()
 }
 
-/// Executes the kept bytes, makes the event loop receive again, and puts the connection back.
+/// Executes the kept bytes, makes the event loop receive again, and puts the connection back. If the peer has
+/// ended and nothing is left to do, the connection ends instead.
 pub fn resume<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
     process(owner, &mut connection, &[]);
     if end_is_due(&connection) {
@@ -452,7 +455,7 @@ pub fn trim<O: ConnectionHost>(owner: &mut O, key: SessionKey, idle_s: i64) {
 /// The state of a connection after output was sent.
 #[must_use]
 pub enum Flushed {
-    /// The output was sent, or is being sent.
+    /// The output was sent, is being sent, or waits for room in the socket.
     Open,
     /// The connection is over; the text is the reason.
     Over(String),
@@ -476,7 +479,7 @@ pub fn send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, outbo
     }
 }
 
-/// Sends the waiting output until a send is in flight.
+/// Sends the waiting output until a send is in flight, nothing waits, or a large reply has to pause.
 #[inline(never)]
 pub fn flush<O: ConnectionHost>(owner: &mut O, connection: &mut Connection) -> Flushed {
     let mut parts = 0;

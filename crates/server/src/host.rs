@@ -63,7 +63,7 @@ pub struct Host {
     pub storage: Arc<dyn Storage>,
     /// The claims on data files, which no other server may write.
     claims: DataClaims,
-    /// The background thread; `None` before the server runs.
+    /// The lazy free thread; `None` before the server runs.
     pub bio: Option<LazyFreeThread>,
     /// The append-only files: the open one, and the one that is closing.
     pub aof: AofState,
@@ -126,8 +126,8 @@ impl Host {
         self.note(LogLevel::Warning, &format!("The server cannot restart: {}", plain_error(&error)));
     }
 
-    /// Sets the facts that are known at the start. Most never change; CONFIG SET updates the listeners, and
-    /// `facts_of` describes the clock anew.
+    /// Sets the facts that are known at the start, and notes how much memory is in use. Most facts never
+    /// change; CONFIG SET updates the listeners, and `facts_of` describes the clock anew.
     pub fn set_facts(&mut self, event_loop: &str, reason: &str, supervised: Option<&'static str>) {
         let uname = nix::sys::utsname::uname().ok();
         let os = uname.map_or_else(String::new, |u| {
@@ -183,7 +183,8 @@ impl Host {
         }
     }
 
-    /// Updates the memory peak and the event loop's counters; called by the cron.
+    /// Updates the memory peak, the input peaks and the event loop's counters, and logs a change of the
+    /// clock's source. Called by the cron.
     pub fn sample(&mut self, metrics: &sluice_evloop::Metrics, engine: &Engine) {
         self.watch_peak(engine.keyspace(), engine.commands_executed());
         self.report_clock();
@@ -213,7 +214,7 @@ impl Host {
         self.settings.pid_file = std::path::absolute(&path).ok();
     }
 
-    /// Removes the pid file and the unix socket, and logs that.
+    /// Removes the pid file and the unix socket, and logs that. Gives up the claims on data files.
     pub fn remove_files(&mut self) {
         if self.settings.pid_file.is_some() {
             self.note(LogLevel::Notice, "Removing the pid file.");
@@ -224,8 +225,8 @@ impl Host {
         self.remove_files_silently();
     }
 
-    /// Removes the pid file and the unix socket without logging that. Scripts outside the server look in the
-    /// last lines of the log for the reason why data could not be loaded or written.
+    /// Does the same as [`Host::remove_files`] without logging: scripts outside the server look in the last
+    /// lines of the log for the reason why data could not be loaded or written.
     pub fn remove_files_silently(&mut self) {
         if let Some(path) = self.settings.pid_file.take() {
             named_file::remove_pid(&path);
@@ -254,8 +255,8 @@ impl Host {
 }
 
 impl Host {
-    /// The facts for INFO, with the given numbers of the allocator and of the process. Called by
-    /// the main thread.
+    /// The facts for INFO and for the metrics endpoint, with the given numbers of the allocator and of the
+    /// process. Called by the main thread.
     fn facts_of(&self, numbers: Allocated, process: ProcessNumbers) -> Facts {
         let counts = self.counts_now();
         let bio = self.bio.as_ref();

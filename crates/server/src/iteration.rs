@@ -3,9 +3,10 @@
 //!
 //! Invariants: (1) input is executed as it is received, in the event loop's buffer; the incomplete rest
 //! of a request is copied once, into the query buffer of its connection or, for a large argument, into
-//! the future value; (2) replies are sent in the phase `write`, after everything of the iteration was
-//! executed; (3) until the end of the server, the main thread closes the sockets of clients in the two
-//! phases of `Server::close` and nowhere else; a client that is closed there is sent nothing more.
+//! the future value; (2) the engine's output is taken and sent in the phase `write`, after everything of the
+//! iteration was executed; (3) until the end of the server, the main thread closes the sockets of clients in
+//! the two phases of `Server::close` and nowhere else, apart from sockets that are in no event loop; a client
+//! that is closed there is sent nothing more.
 
 mod agenda;
 mod aof;
@@ -240,7 +241,7 @@ impl Server {
         now_ns
     }
 
-    /// Applies the configuration: at the start, and after a directive has changed.
+    /// Applies the configuration: at the start, and after a change that the event loop must apply.
     fn configure(&mut self) {
         let config = self.engine.config();
         let event_loop = &mut self.sockets.event_loop;
@@ -310,7 +311,7 @@ impl Server {
         self.timing.is_busy |= self.engine.walk_exports(&mut self.host);
     }
 
-    /// Continues the save that is under way. Runs last, so that replies do not wait for it.
+    /// Continues the save that is under way. Runs after replies are sent, so that they do not wait for it.
     fn save(&mut self) {
         if !self.engine.has_job() {
             if self.save.has_begun() {
@@ -490,7 +491,8 @@ impl Server {
         }
     }
 
-    /// Takes the results of migrations and of connections for slot moves.
+    /// Takes the results of migrations and of connections for slot moves, and lets the migrator close
+    /// connections that were idle for too long.
     fn end_migrations(&mut self) {
         self.poll_exports();
         while let Some((id, outcome)) = self.migrator.ended() {
@@ -499,7 +501,7 @@ impl Server {
         self.migrator.tick(self.host.recent().mono_ns / 1_000_000_000);
     }
 
-    /// Frees a large value on the background thread, or here if there is no such thread.
+    /// Frees garbage on the lazy free thread, or here if there is no such thread.
     fn free(&mut self, garbage: Garbage) {
         match &self.host.bio {
             Some(bio) => bio.free(garbage),
@@ -507,7 +509,7 @@ impl Server {
         }
     }
 
-    /// The request that blocked a client has ended: the requests after it are executed.
+    /// The deferred request of a client has ended: the requests after it are executed.
     fn resume(&mut self, key: SessionKey) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id)) => {
@@ -515,7 +517,7 @@ impl Server {
             }
             Some(SocketOwner::Main(_)) => {
                 if let Some(mut connection) = self.take(key) {
-                    // The blocking request may have been AUTH.
+                    // The deferred request may have been AUTH.
                     connection.authentication = self.engine.authentication(key);
                     match connection.input.resume() {
                         true => connection::resume(self, connection),

@@ -59,7 +59,8 @@ impl LongestIteration {
     }
 }
 
-/// The processor time that the calling thread has used so far, ns. Cost: a system call.
+/// The processor time that the calling thread has used so far, ns; 0 if the system does not report it. Cost:
+/// a system call.
 pub fn thread_ns() -> u64 {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
     time.map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)

@@ -1,4 +1,4 @@
-//! The background thread: frees values that are too large to be freed between two commands.
+//! The lazy free thread: frees values and other objects that are too large to be freed between two commands.
 
 use crate::replica::main_channel::StreamBuffer;
 use crate::threads::Thread;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// An object to be freed on the background thread.
+/// An object to be freed on the lazy free thread.
 pub enum Garbage {
     /// A large value that was deleted or replaced.
     Value(Value),
@@ -31,7 +31,7 @@ pub enum Garbage {
     Stream(StreamBuffer),
 }
 
-/// The background thread, with its queue.
+/// The lazy free thread, with its queue.
 #[derive(Debug)]
 pub struct LazyFreeThread {
     sender: Option<Sender<Garbage>>,
@@ -43,11 +43,11 @@ pub struct LazyFreeThread {
 struct FreeCounts {
     /// Objects handed to the thread. Written by the main thread.
     queued: AtomicU64,
-    /// Objects freed. Written by the background thread; relaxed, because the count orders nothing.
+    /// Objects freed. Written by the lazy free thread; relaxed, because the count orders nothing.
     freed: AtomicU64,
-    /// Bytes handed to the thread that have no other owner. Written by the main thread.
+    /// Bytes handed to the thread, as `bytes_of` counts them. Written by the main thread.
     queued_bytes: AtomicUsize,
-    /// Bytes handed to the thread and freed. Written by the background thread (relaxed).
+    /// Bytes handed to the thread and freed. Written by the lazy free thread (relaxed).
     freed_bytes: AtomicUsize,
 }
 
@@ -111,8 +111,8 @@ fn bytes_of(garbage: &Garbage) -> usize {
     match garbage {
         Garbage::Value(value) => value.heap_bytes(),
         Garbage::Db(db) => db.allocated_bytes(),
-        // Nothing is counted here: values owned only by a snapshot did not count as used, and those of a
-        // reply count as output.
+        // Nothing is counted here: values owned only by a snapshot did not count as used, those of a reply
+        // count as output, and the sizes of scripts and users are not known.
         Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
         Garbage::Stream(buffer) => buffer.footprint(),
     }

@@ -1,4 +1,4 @@
-//! Listening sockets, and the options of accepted connections.
+//! Listening sockets, the addresses of accepted connections, and the refusal of connections.
 
 pub mod listeners;
 
@@ -47,7 +47,7 @@ pub enum ListenerKind {
 /// The protocol on the connections of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speech {
-    /// The clients' protocol without TLS; also HTTP of the metrics endpoint.
+    /// The clients' protocol without TLS; also HTTP of the metrics endpoint, with or without TLS.
     Plain,
     /// The clients' protocol over TLS.
     Tls,
@@ -76,7 +76,7 @@ pub struct ListenError {
 }
 
 impl ListenError {
-    /// The port, with the protocol in parentheses: `6379 (tcp)`.
+    /// The port, with the protocol in parentheses: `6379 (tcp)`; empty for a unix socket.
     pub fn port(&self) -> &str {
         &self.port
     }
@@ -140,8 +140,8 @@ impl Listening {
         Listening { wanted: wanted_bus, ..Listening::default() }
     }
 
-    /// Does [`Listening::listen_tcp`] at the start. With io_uring, ports in use are tried again, because a
-    /// crashed server may hold its ports for some milliseconds.
+    /// Does [`Listening::listen_tcp`] at the start. If io_uring is configured, ports in use are tried again,
+    /// because a crashed server may hold its ports for some milliseconds.
     pub fn listen_tcp_at_start(
         &mut self,
         config: &Config,
@@ -160,6 +160,7 @@ impl Listening {
     }
 
     /// The sockets in use, if they have changed since the last call: the event loop must close all others.
+    /// Retired sockets are dropped.
     pub fn take_change(&mut self) -> Option<Vec<Listener>> {
         self.retired.clear();
         std::mem::take(&mut self.changed).then(|| self.active.clone())
@@ -324,8 +325,8 @@ fn wanted_metrics(config: &Config) -> Vec<TcpBind> {
     words.map(|word| bind(word)).collect()
 }
 
-/// The sockets of a cluster node's bus: the bus port at every address of `bind`. None if the
-/// configuration gives no valid bus port.
+/// The sockets of a cluster node's bus: the bus port at every address of `bind`. Empty if this server is no
+/// node, or the configuration gives no valid bus port.
 fn wanted_bus(config: &Config) -> Vec<TcpBind> {
     let Some(port) = bus_port(config).filter(|_| config.bool(param::CLUSTER_ENABLED)) else {
         return Vec::new();
@@ -400,7 +401,7 @@ fn is_in_use(error: &std::io::Error) -> bool {
 }
 
 /// Whether the server may start without this address, because the machine does not support the address
-/// family, or the prefix `-` permits it.
+/// family, or lacks the address and the prefix `-` permits that.
 fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     let unsupported = [
         Errno::EAFNOSUPPORT,
@@ -446,11 +447,11 @@ fn bind_tcp(address: IpAddr, port: u16, config: &Config) -> std::io::Result<Sock
     Ok(socket)
 }
 
-/// A problem that a start would have with an address of `bind`.
+/// A problem that a start would have with an address to listen on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BindProblem {
-    /// A start would succeed with a warning: a server has the port now, or the machine has no such
-    /// address and the prefix `-` permits that.
+    /// A start could succeed: a server has the port now, but may have ended by then; or the machine lacks
+    /// the address family, or the address, and the prefix `-` permits that.
     Tolerable(String),
     /// A start would fail; the text is the reason.
     Fatal(String),
@@ -514,9 +515,9 @@ fn overlap(one: IpAddr, other: IpAddr) -> bool {
     one == other || one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified())
 }
 
-/// Tries the path of `unixsocket`, if one is configured, without opening the socket. Errors: the reason
-/// that a start would fail. A socket that another server answers on is no error, because a start replaces
-/// it; the returned text warns of that.
+/// Tries the path of `unixsocket`, if one is configured, without listening on it. Errors: the reason that a
+/// start would fail. A socket that another server answers on is no error, because a start replaces it; the
+/// returned text warns of that.
 pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(None) };
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -548,13 +549,13 @@ fn resolve(name: &str) -> std::io::Result<IpAddr> {
     found.next().map(|a| a.ip()).ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Device and inode of the file at a path.
+/// Device and inode of the file at a path; `None` if there is none.
 fn number_of(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|there| (there.dev(), there.ino())).ok()
 }
 
-/// Removes a socket file that an earlier server has left. Errors: a regular file or a folder is
-/// there, and stays.
+/// Removes a socket file, or a symbolic link, that an earlier server has left. Errors: the file cannot be
+/// removed, or a file of another kind is there, and stays.
 fn free_unix(path: &Path) -> std::io::Result<()> {
     match std::fs::symlink_metadata(path).map(|there| there.file_type()) {
         Ok(there) if there.is_socket() || there.is_symlink() => std::fs::remove_file(path),
@@ -596,7 +597,7 @@ pub struct Accepted {
     pub addr: String,
     /// The server's own address and port.
     pub laddr: String,
-    /// Whether the connection comes from this machine.
+    /// Whether the connection comes by a unix socket or from a loopback address, or its peer is unknown.
     pub local: bool,
     /// Whether the connection comes from one of `priority-subnets`.
     pub has_priority: bool,
@@ -696,8 +697,9 @@ pub fn refusal(
     (!open).then_some(ConnectionRefusal { text: PROTECTED_TEXT, rejected })
 }
 
-/// Raises the limit of descriptors to what `maxclients` clients and `io-threads` threads need; returns how
-/// many clients the limit allows, at most `maxclients`. `warn` is called if these are fewer.
+/// Raises the limit of descriptors to what `maxclients` clients, the threads of `io-threads` and the metrics
+/// endpoint need. Returns how many clients the limit allows: at least 1, and at most `maxclients`. `warn` is
+/// called if they are fewer than `maxclients`.
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
     let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);

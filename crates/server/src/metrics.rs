@@ -53,7 +53,7 @@ impl MetricsEndpoint {
     /// Applies the settings: starts the thread if there is none, and ends it if there are no listeners.
     ///
     /// # Errors
-    /// A line for the log: the system has no thread or no event loop for the endpoint.
+    /// A line for the log: the thread of the endpoint, or its event loop, cannot be started.
     pub fn apply(&mut self, settings: MetricsSettings, main: Waker) -> Result<(), String> {
         if settings.listeners.is_empty() {
             if let Some(link) = self.link.take() {
@@ -92,7 +92,8 @@ impl MetricsEndpoint {
         link.wanted.load(Ordering::Relaxed) && link.wanted.swap(false, Ordering::Acquire)
     }
 
-    /// What the page needs in the sample that [`MetricsEndpoint::wants_sample`] announced.
+    /// What the page needs in the sample that [`MetricsEndpoint::wants_sample`] announced; `None` if the
+    /// sample is not for the page.
     pub fn take_ask(&self) -> Option<PageAsk> {
         self.link.as_ref().and_then(|link| link.asks.try_iter().last())
     }
@@ -105,7 +106,8 @@ impl MetricsEndpoint {
     }
 }
 
-/// The error of a configuration whose endpoint other machines could reach without a token or certificate.
+/// The error of a configuration whose endpoint other machines could reach without a token or certificate;
+/// `None` if the configuration is allowed.
 pub fn refusal(config: &Config) -> Option<String> {
     if config.int(param::METRICS_PORT) == 0 || is_guarded(config) {
         return None;

@@ -24,7 +24,7 @@ pub struct Migrator {
     kept: Arc<KeptLinks>,
     sender: Sender<(u64, MigrationOutcome)>,
     receiver: Receiver<(u64, MigrationOutcome)>,
-    /// The migrations that have not ended, each with its thread; `None` if the system had no thread.
+    /// The migrations that have not ended, each with its thread; `None` if no thread could be started.
     running: HashMap<u64, Option<Sender<MigrationJob>>>,
     /// Threads without a migration; the last used one is at the end.
     idle: Vec<IdleThread>,
@@ -120,7 +120,8 @@ impl Migrator {
         Migrator { kept, sender, receiver, running, idle, waker, looked_s: 0 }
     }
 
-    /// Begins a migration, on an idle thread or a new one.
+    /// Begins a migration, on an idle thread or a new one. If no thread can be started, the migration ends
+    /// with an error.
     pub fn begin(&mut self, migration: Migration, source: MigrationSource) {
         let id = migration.id;
         let job = MigrationJob { migration, source };
@@ -138,7 +139,7 @@ impl Migrator {
         self.running.insert(id, jobs);
     }
 
-    /// Starts a thread; `None` if the system has none.
+    /// Starts a thread; `None` if it cannot be started.
     fn start_thread(&self) -> Option<Sender<MigrationJob>> {
         let (jobs, next) = channel::<MigrationJob>();
         let (kept, sender, waker) = (self.kept.clone(), self.sender.clone(), self.waker.clone());
@@ -217,7 +218,8 @@ impl Broken {
     }
 }
 
-/// Does a migration on the calling thread. May take the migration's timeout for each send and each reply.
+/// Does a migration on the calling thread. May take the migration's timeout for connecting to each address
+/// of the target, for each send and for each receive.
 pub fn run(migration: &Migration, source: &MigrationSource, kept: &KeptLinks) -> MigrationOutcome {
     let mut outcome = MigrationOutcome::default();
     for is_last in [false, true] {
@@ -325,11 +327,11 @@ impl TargetLink {
     }
 }
 
-/// Kept connections, at most.
+/// The most kept connections.
 const KEPT_MAX: usize = 64;
 /// Seconds for which an unused connection or thread is kept.
 const KEPT_S: u64 = 10;
 /// Bytes of requests that are gathered for one send.
 const SENT_AT_ONCE_BYTES: usize = 64 * 1024;
-/// Length of a reply line, at most.
+/// The most bytes of a reply line.
 const LINE_BYTES_MAX: usize = 64 * 1024;

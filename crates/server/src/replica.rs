@@ -8,10 +8,10 @@
 //!                              └───────────────── +CONTINUE ────────────────────────────────────────────►┘
 //! ```
 //!
-//! Invariants: (1) the connection has one holder, by value (D-1); (2) a thread that works for an attempt that
-//! was given up finds its socket shut down, and the main thread does not wait for it; its reports reach
-//! nobody; (3) an event of an earlier attempt's connection carries the number of that attempt, and is
-//! ignored.
+//! Invariants: (1) the connection has one holder, by value (D-1); (2) the main thread does not wait for a
+//! thread that works for an attempt that was given up: a receiving thread finds its socket shut down, and the
+//! reports of the thread reach nobody; (3) an event of an earlier attempt's connection carries the number of
+//! that attempt, and is ignored.
 
 pub mod connect;
 pub mod download;

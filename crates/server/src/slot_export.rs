@@ -193,12 +193,12 @@ fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>>
     Err(ErrorKind::InvalidData.into())
 }
 
-/// Threads that connect at once, at most; further moves wait.
+/// The most threads that connect at once; further moves wait.
 const THREADS_MAX: usize = 16;
-/// Reads in which a reply must arrive, so that a target that sends it in tiny pieces does not
-/// hold the thread.
+/// The most reads in which a reply must arrive, so that a target that sends it in tiny pieces does not hold
+/// the thread.
 const READS_MAX: usize = 64;
-/// Length of a target's reply, at most.
+/// The most bytes of a target's reply.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// The error text for a connection that ends before the target's reply.
 const LOST: &str =

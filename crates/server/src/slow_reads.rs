@@ -196,7 +196,8 @@ impl SlowReadThreads {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Hands pieces from the threads to clients that have room for them, and ends finished reads.
+    /// Hands pieces from the threads to clients that have room for them, ends finished reads, and reports
+    /// to the engine which reads still occupy threads and memory.
     pub fn advance(&mut self, engine: &mut Engine, process: &mut dyn Process) {
         for Finished { token, outcome } in self.mailbox.drain() {
             let produced_ns = match outcome {
@@ -282,7 +283,7 @@ fn produce_all(hand_over: &HandOver, read: &mut SlowRead) -> u64 {
     }
 }
 
-/// Pieces of a read that wait for the main thread, at most.
+/// The most pieces of a read that wait for the main thread.
 const HANDED_OVER_MAX: usize = 1;
 /// Time between two updates of `retained` by a waiting thread.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

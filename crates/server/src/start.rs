@@ -61,8 +61,8 @@ pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Resul
     Ok(0)
 }
 
-/// Checks a configuration, and prints warnings on standard output. Errors: the faults with which a server
-/// would not start.
+/// Checks a configuration, and prints warnings on standard output. Errors: the configuration cannot be read,
+/// or it has faults with which a server would not start.
 fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     let texts = read(words)?;
     let from_file = texts.file.as_ref().map_or_else(String::new, |path| path.display().to_string());
@@ -312,7 +312,7 @@ fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failur
     Ok(server.run() as u8)
 }
 
-/// Opens the main thread's event loop, and starts the background thread that frees large values.
+/// Opens the main thread's event loop, and starts the lazy free thread.
 fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
     let backend = iteration::backend_of(config);
     let opened = AnyLoop::choose(backend, &sluice_evloop::Config::default())
@@ -326,14 +326,17 @@ fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
 
 /// How far the loading of the data is before the server runs.
 enum Begun {
-    /// A thread loads the data. Holds the folder of the append-only file to open after the load.
+    /// A thread loads the data. Holds the folder of the append-only file to open after the load; `None` if
+    /// the configuration wants no such file.
     UnderWay(Option<sluice_storage::aof::Folder>),
-    /// All data are loaded. Holds the folder of the append-only file to open.
+    /// All data are loaded, or there are none. Holds the folder of the append-only file to open; `None` if
+    /// the configuration wants no such file.
     Done(Option<sluice_storage::aof::Folder>),
 }
 
 /// Removes the temporary files of saves that were cut short, and begins to load the append-only file or,
-/// if the configuration wants none, the snapshot file.
+/// if the configuration wants none, the snapshot file. If the append-only file does not exist, nothing is
+/// loaded.
 fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
     temporary::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {

@@ -7,8 +7,8 @@ use sluice_config::{Config, param};
 use sluice_daemon::systemd::{self, NoteWait};
 use sluice_storage::plain_error;
 
-/// Notifies systemd of a state (lines of `NAME=value`) if `supervised` asks for it. Waits for a
-/// second at most.
+/// Notifies systemd of a state (lines of `NAME=value`) if `supervised` asks for it. Waits for at most a
+/// second. An error is logged.
 pub fn report_state(config: &Config, state: &str, host: &mut Host) {
     let told = match (config.choice::<Supervisor>(param::SUPERVISED), systemd::path()) {
         (Supervisor::Systemd | Supervisor::Auto, Some(path)) => {

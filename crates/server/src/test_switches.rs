@@ -3,7 +3,7 @@
 
 /// Messages in each ring to and from I/O threads: few, so that rings become full.
 pub const RING: &str = "SLUICE_TEST_RING";
-/// Connections that the main thread keeps at most while I/O threads are active: the number changes each
+/// The most connections that the main thread keeps while I/O threads are active: the number changes each
 /// tenth of a second, up to this one.
 pub const KEPT: &str = "SLUICE_TEST_KEPT";
 /// Any number: threads poll for work before they sleep, even if no processor is idle.
@@ -27,7 +27,7 @@ pub fn text(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The number of this switch; `None` if it is not set, and in a release build.
+/// The number of this switch; `None` if it is not set or is no number, and in a release build.
 pub fn number(name: &str) -> Option<u64> {
     if !cfg!(debug_assertions) {
         return None;

@@ -72,12 +72,13 @@ pub enum Thread<'a> {
     /// Produces replies of slow reads, by its number from 1. If refused, the main thread produces them,
     /// and the log says so.
     SlowRead(usize),
-    /// Formats a snapshot. If refused, the save or the replica's full sync fails.
+    /// Formats a snapshot, or the base of a rewrite. If refused, the save, the rewrite or the replica's full
+    /// sync fails.
     Snapshot,
     /// Reads a snapshot's pieces back from a scratch file. If refused, there is no scratch file, and the
     /// pieces wait in memory.
     SnapshotLoad,
-    /// Writes a snapshot file. If refused, the save fails.
+    /// Writes a snapshot file, or the base of a rewrite. If refused, the save or the rewrite fails.
     SnapshotWrite,
     /// Puts the replication stream that follows a snapshot into a spool. If refused, the replica's
     /// full sync fails.
@@ -206,7 +207,7 @@ impl Thread<'_> {
 /// for the thread's start.
 ///
 /// # Errors
-/// The system has no thread or no event loop for it.
+/// The thread, or its event loop, cannot be started.
 pub fn start_with_loop<M: Send + 'static>(
     thread: Thread<'_>,
     run: impl FnOnce(AnyLoop, Mailbox<M>) + Send + 'static,

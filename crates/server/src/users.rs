@@ -105,7 +105,8 @@ fn read_file(config: &Config, storage: &dyn Storage) -> Result<Users, String> {
     parsed.map_err(|faults| String::from_utf8_lossy(&faults).into_owned())
 }
 
-/// A warning if `requirepass` is not the default user's password, because the file of users sets another.
+/// A warning if `requirepass` is set but is not the default user's password, because the file of users sets
+/// others or none.
 fn useless_password(config: &Config, users: &Users) -> Option<String> {
     let password = config.bytes(param::REQUIREPASS);
     let default = users.default_user();
@@ -142,7 +143,7 @@ pub struct UserFindings {
     pub file_notes: Vec<String>,
 }
 
-/// Validates all users of a configuration, each line on its own.
+/// Validates all users of a configuration: each line on its own, and the file that `aclfile` names.
 pub fn check(config: &Config, storage: &dyn Storage) -> UserFindings {
     let mut findings = UserFindings::default();
     let all_channels = config.all_channels_by_default();

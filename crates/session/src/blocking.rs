@@ -1,4 +1,5 @@
-//! Clients that wait: for keys (BLPOP and the like), for replicas (WAIT), for the end of a pause.
+//! Clients that wait, for example for keys (BLPOP and the like), for replicas (WAIT), or for the end of a
+//! pause.
 //!
 //! ```text
 //!  running ──Wait──► park ──► waiting ──key ready, replica's acks, end of the pause──► run again ──► resumed
@@ -46,11 +47,13 @@ pub enum Unblock {
 /// The lists of all clients that wait.
 #[derive(Debug, Default)]
 pub struct Blocking {
-    /// Advanced when changes of keys begin or cease to matter to a waiting client.
+    /// Advanced when changes of keys, or deletions, begin to matter to any waiting client, or cease to
+    /// matter to all of them.
     epoch: Epoch,
     keys: KeyMap<Waiters>,
     deadlines: BTreeSet<(u64, SessionKey)>,
-    /// Clients of WAIT, in the order in which they began to wait.
+    /// Clients that wait for acknowledgements of replicas (WAIT, WAITAOF, or a command that replicas must
+    /// acknowledge first), in the order in which they began to wait.
     replicas: BTreeMap<u64, SessionKey>,
     /// Clients whose requests the checks before execution (the gate) have postponed, because of a pause, an
     /// execution unit that is suspended, or another reason, in the order in which they began to wait.
@@ -71,11 +74,11 @@ pub struct Blocking {
     resumed: BTreeMap<u64, SessionKey>,
     /// Clients whose waits CLIENT UNBLOCK ends.
     unblocked: VecDeque<SessionKey>,
-    /// A replica has acknowledged more since the clients of WAIT were last looked at.
+    /// A replica has acknowledged more since the clients in `replicas` were last looked at.
     acknowledged: bool,
     /// A command was given to the cluster's state machine, whose decisions are to be carried out.
     node_has_decided: bool,
-    /// One of the lists above may have a client to serve.
+    /// One of the fields above may hold work for [`Blocking::next_due`].
     due: bool,
     next_order: u64,
     count: usize,
@@ -110,7 +113,7 @@ pub enum ReadyWork {
     Resumed(SessionKey),
     /// End the wait of a client that CLIENT UNBLOCK named.
     Unblocked(SessionKey),
-    /// Look at the clients of WAIT.
+    /// Look at the clients that wait for acknowledgements of replicas.
     Acknowledged,
     /// Begin the next load of users.
     UserLoads,
@@ -119,12 +122,13 @@ pub enum ReadyWork {
 }
 
 impl Blocking {
-    /// No waiting clients; `epoch` is advanced as waits for keys begin and end.
+    /// No waiting clients; `epoch` is advanced when the first wait for a key begins or the last one ends, and
+    /// likewise for the waits that also end when their key is deleted.
     pub fn new(epoch: Epoch) -> Blocking {
         Blocking { epoch, ..Blocking::default() }
     }
 
-    /// Bytes that the allocator has given out for the lists. O(keys that clients wait for).
+    /// Heap bytes of the lists, without `replaced_args`. O(keys that clients wait for).
     pub fn footprint(&self) -> usize {
         let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
         let keys = self.keys.footprint() + self.keys.values().map(waiters).sum::<usize>();
@@ -308,14 +312,14 @@ impl Blocking {
         self.due = true;
     }
 
-    /// The clients of WAIT, in the order in which they began to wait.
+    /// The clients that wait for acknowledgements of replicas, in the order in which they began to wait.
     pub fn waiting_for_replicas(&self) -> Vec<SessionKey> {
         self.replicas.values().copied().collect()
     }
 
-    /// To be called when a reason for postponing ends, such as a pause or a suspended execution unit: all
-    /// postponed requests run again, in their order, and the gate postpones those again for which another
-    /// reason still holds.
+    /// Makes all postponed requests run again, in their order; called when a reason for postponing ends,
+    /// such as a pause or a suspended execution unit. The gate postpones those requests again for which
+    /// another reason still holds.
     pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();
@@ -371,7 +375,7 @@ impl Blocking {
         self.due = true;
     }
 
-    /// Whether [`Blocking::next_due`] has something.
+    /// Whether [`Blocking::next_due`] may have something.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.due
@@ -416,13 +420,13 @@ impl Blocking {
         waiters.clients.range(range).next().map(|(order, client)| (*order, *client))
     }
 
-    /// The order of the client that began to wait last.
+    /// The highest order that was given to a wait so far.
     #[inline]
     pub fn last_order(&self) -> u64 {
         self.next_order
     }
 
-    /// A client whose deadline has passed.
+    /// The client with the earliest deadline, if that has passed.
     #[inline]
     pub fn next_expired(&self, now_ms: u64) -> Option<SessionKey> {
         self.deadlines.first().filter(|(at, _)| *at <= now_ms).map(|(_, client)| *client)
@@ -452,7 +456,7 @@ impl Waiting {
         self.request.bytes()
     }
 
-    /// Bytes that the allocator has given out.
+    /// Heap bytes of the waiting command and its request.
     pub fn footprint(&self) -> usize {
         heap::boxed::<Waiting>() + self.request.footprint()
     }

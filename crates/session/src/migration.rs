@@ -13,7 +13,7 @@
 //! deleted, so the deleted value is the one that the other server has; expiry and eviction may delete the
 //! key earlier; (2) the keys that the other server has acknowledged are deleted, even if the client is
 //! gone; (3) nothing is deleted when this server has become a replica meanwhile: the data are the
-//! primary's; (4) no more than `IN_FLIGHT_MAX` migrations have roots.
+//! primary's; (4) no more than `IN_FLIGHT_MAX` migrations at a time have roots on threads.
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};

@@ -658,8 +658,7 @@ impl Session {
         }
     }
 
-    /// Bytes that the allocator has given out for the session. A text that several clients share
-    /// is not counted.
+    /// Heap bytes of the session, without texts and values that are shared.
     pub fn footprint(&self) -> usize {
         let caller = &self.caller;
         let labels = caller.labels.as_deref().map_or(0, |labels| {
@@ -681,7 +680,7 @@ impl Session {
             + deferred
     }
 
-    /// Bytes of output that the client has not received yet.
+    /// Bytes of output that were not sent to the client yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
         self.outbox.len() + self.in_flight + self.producing().map_or(0, |of| of.unsent.len())
@@ -710,13 +709,13 @@ impl Session {
         self.front.as_ref()?.producing.as_ref()
     }
 
-    /// As [`Session::producing`], to change.
+    /// Mutable access to the reply of [`Session::producing`].
     #[inline]
     pub fn producing_mut(&mut self) -> Option<&mut Producing> {
         self.front.as_mut()?.producing.as_mut()
     }
 
-    /// Removes the reply that a thread produces, and returns it.
+    /// Removes the reply that a thread produces, and returns it; `None` if there is none.
     pub fn take_producing(&mut self) -> Option<Producing> {
         let producing = self.front.as_mut()?.producing.take();
         self.front.take_if(|front| front.is_empty());

@@ -54,7 +54,8 @@ pub struct NodePlan {
     /// Afterwards one iteration executes `block_bytes` of that buffer.
     pub stream_bound: usize,
     pub block_bytes: usize,
-    /// How far each look at the clock advances it while a script runs, µs.
+    /// How far each look at the clock advances it while a script or another long execution unit runs, and in
+    /// some iterations with moves of slots, µs.
     pub look_us: u64,
     /// `nodes.conf` of a cluster's node; `None` without cluster mode.
     pub node_file: Option<NodeFile>,
@@ -82,7 +83,8 @@ pub fn node_of(primary: &Primary) -> NodeId {
 /// The other end of a session's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
-    /// A replica, or a node that asks to become one.
+    /// A node that has connected to this one: a replica, a node that asks to become one, or the source of a
+    /// move of slots.
     Accepted(ConnId),
     /// This node's primary, which sends the stream.
     Link(ConnId),
@@ -97,7 +99,7 @@ struct Seat {
     peer: Peer,
     buf: Vec<u8>,
     parser: Parser,
-    /// A request of the session is blocked.
+    /// A request of the session is deferred.
     waits: bool,
     /// No further requests of the session are executed.
     is_shut: bool,

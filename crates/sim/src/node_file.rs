@@ -51,7 +51,7 @@ impl NodeFile {
         self.0.borrow_mut().most_ms = most_ms;
     }
 
-    /// Begins a write, of which only one is under way.
+    /// Begins a write; an earlier write that is under way is dropped.
     pub fn begin(&self, generation: Generation, text: Arc<[u8]>, now_ns: u64, rng: &mut Rng) {
         let mut file = self.0.borrow_mut();
         let due_ns = now_ns + rng.below(file.most_ms * 1_000_000 + 1);

@@ -6,9 +6,9 @@
 use crate::workload::Words;
 use sluice_base::Rng;
 
-/// The body of a script and of a function. The arguments: calls before the first write, calls between
-/// two writes, the number of the write after which the body fails (0 for none), another database to write to,
-/// and the words of a further command to call.
+/// The body of a script and of a function. The arguments: calls before the first write, calls after each
+/// write, the number of the write after which the body fails (0 for none), another database to write to (0
+/// for none), and the words of a further command to call after each write (none if it is left out).
 const BODY: &str = "
 local function pass(times)
   for i = 1, tonumber(times) do
@@ -78,7 +78,7 @@ impl Course {
     }
 }
 
-/// Draws a command that a script calls beside its writes.
+/// Draws a command that a script calls beside its writes; empty for none.
 pub fn beside(rng: &mut Rng) -> Words {
     let words: &[&str] = match rng.below(8) {
         0 => &["INCR", "n1"],

@@ -1,4 +1,4 @@
-//! The commands of clients: writes of every kind on a few keys.
+//! The commands of clients: writes of many kinds, and some reads, on a few keys.
 
 use sluice_base::Rng;
 

@@ -288,7 +288,7 @@ impl World {
         Ok(())
     }
 
-    /// One iteration of each node.
+    /// One iteration of each node that is not suspended, followed by the checks of the node.
     fn iterate(&mut self) -> Result<(), String> {
         self.open_connections();
         let first = self.rng.below(self.hosts.len() as u64) as usize;
@@ -465,7 +465,7 @@ impl World {
         }
     }
 
-    /// The node that a node follows, `None` for a primary.
+    /// The node that a node follows; `None` for a primary, or a node that is down.
     fn followed(&self, id: NodeId) -> Option<NodeId> {
         self.hosts[id].node.as_ref().and_then(|node| node.engine.primary().map(node_of))
     }
@@ -554,7 +554,7 @@ impl World {
         self.check_runs(id, true)
     }
 
-    /// Ends the promises whose writes the new primary does not have.
+    /// Ends the promises whose writes the node `id`, which is the primary now, does not have.
     fn forget_lost(&mut self, id: NodeId) {
         let Some(node) = &self.hosts[id].node else { return };
         self.given.retain(|given| node.has_key(&given.key));
@@ -654,7 +654,7 @@ impl World {
         Ok(())
     }
 
-    /// Restarts the lost primary, because no other node has its data.
+    /// Lets the lost primary restart if it is down, because no other node has its data.
     fn give_up_primary(&mut self) -> Result<(), String> {
         let host = &mut self.hosts[self.primary];
         if host.starts_ns == u64::MAX {

@@ -7,8 +7,9 @@
 //! other processes count; the kernel's work for memory does count. Values that a command leaves for other
 //! threads are dropped outside of the readings. SETRANGE writes one byte at a random position; APPEND adds
 //! 100 bytes. "a reply" is GET of the string with its bytes not yet sent to the client; "a copy" is COPY.
-//! Both are made again after 4,000 commands. Printed are the median of 20,000 commands, two percentiles and
-//! the maximum. The last line is the lower bound: a page allocated, copied and kept, without a server.
+//! Both are made again after 4,000 commands. Printed are the median of 20,000 commands (100 of GET), two
+//! percentiles and the maximum. The last line is the lower bound: a page allocated, copied and kept, without
+//! a server.
 //!
 //! `cargo bench -p sluice --bench strings`
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]

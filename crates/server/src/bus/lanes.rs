@@ -68,7 +68,7 @@ impl OutputLanes {
         taken
     }
 
-    /// Bytes that the allocator has given, without messages.
+    /// Heap bytes of the two queues, without the messages.
     pub fn footprint(&self) -> usize {
         heap::deque(&self.control) + heap::deque(&self.publish)
     }

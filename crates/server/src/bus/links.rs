@@ -22,7 +22,7 @@ pub enum BusLinkPhase {
     Open,
 }
 
-/// A connection with another node, accepted or dialled.
+/// A connection with a peer, accepted or dialled.
 pub struct BusConnection {
     /// The engine's name for the connection.
     pub key: LinkKey,
@@ -73,7 +73,7 @@ pub struct BusLinks {
 
 #[derive(Default)]
 struct LinkSlot {
-    /// How often this slot of the table was used. The place of an earlier connection has an older number.
+    /// How often this slot of the table was used. The place of an earlier connection has another number.
     generation: u32,
     link: Option<Box<BusConnection>>,
 }
@@ -104,7 +104,7 @@ impl BusLinks {
         self.by_key.get(&key).copied()
     }
 
-    /// Removes a connection; its place becomes free.
+    /// Removes a connection, and frees its slot; `None` if the connection has ended already.
     pub fn remove(&mut self, place: BusPlace) -> Option<BusConnection> {
         let slot = self.slots.get_mut(place.slot as usize)?;
         let link = slot.link.take_if(|_| slot.generation == place.generation)?;
@@ -113,7 +113,7 @@ impl BusLinks {
         Some(*link)
     }
 
-    /// Bytes that the allocator has given, without messages.
+    /// Heap bytes of the connections, without the messages and without the index by key.
     pub fn footprint(&self) -> usize {
         let links = self.slots.iter().filter_map(|slot| slot.link.as_deref());
         heap::vec(&self.slots) + heap::vec(&self.free) + links.map(BusConnection::footprint).sum::<usize>()

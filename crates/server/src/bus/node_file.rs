@@ -30,7 +30,7 @@ pub struct FileReport {
     pub result: Result<(), String>,
 }
 
-/// The main thread's side of the thread.
+/// The main thread's handle to the writing thread.
 pub struct FileWriter {
     /// `None` once the writer has ended.
     texts: Option<Sender<NextText>>,
@@ -44,7 +44,7 @@ impl FileWriter {
     /// Starts the thread that writes the file; `waker` is woken after each write.
     ///
     /// # Errors
-    /// The system has no thread.
+    /// The operating system cannot start the thread.
     pub fn start(file: NodeFile, storage: Arc<dyn Storage>, waker: Waker) -> io::Result<FileWriter> {
         let (texts, asked) = channel();
         let (told, reports) = channel();
@@ -77,16 +77,16 @@ impl FileWriter {
         self.under_way > 0
     }
 
-    /// Writes the last text, waits until it is written, and releases the file. Returns the errors since
-    /// the last report, for the log.
+    /// Writes the last text, waits until it is written, and releases the file. Returns the errors that were
+    /// not taken yet, for the log.
     pub fn end(&mut self, last: Arc<[u8]>) -> Vec<String> {
         // The generation is arbitrary, because the engine is ending and needs no report of it.
         self.write(Generation(u64::MAX), last);
         self.close()
     }
 
-    /// Waits for the write under way, which would leave its temporary file otherwise, and releases the
-    /// file. Returns the errors since the last report, for the log.
+    /// Waits until the queued texts are written, because an interrupted write would leave its temporary
+    /// file, and releases the file. Returns the errors that were not taken yet, for the log.
     pub fn close(&mut self) -> Vec<String> {
         self.texts = None;
         if let Some(thread) = self.thread.take() {

@@ -27,15 +27,16 @@ struct ResolverLink {
 pub struct HostAddresses {
     /// The node that has announced the name.
     pub node: NodeId,
-    /// The addresses of the name; empty if it has none, or the name server does not answer.
+    /// At most [`ADDRESSES_MAX`] addresses of the name; empty if it has none or the lookup fails.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Resolver {
-    /// Begins a lookup; wakes `waker` at the end. Does nothing while a name of the node is being looked up.
+    /// Begins a lookup. At the end, the waker that was given to the first `ask` is woken; all calls give the
+    /// same one. Does nothing while a name of the node is being looked up.
     ///
     /// # Errors
-    /// The system has no thread.
+    /// The operating system cannot start the thread.
     pub fn ask(&mut self, node: NodeId, host: Arc<str>, waker: Waker) -> io::Result<()> {
         if self.under_way.contains(&node) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The start of a cluster node, before anything else: its file is claimed and read, and its port checked.
+//! The start of a cluster node: its file is claimed and read, and the settings for its bus are checked.
 
 use super::node_file::FileWriter;
 use crate::host::Host;
@@ -20,7 +20,8 @@ pub struct NodeStart {
 }
 
 impl NodeStart {
-    /// Claims and reads the file, and checks the port, if this server is to be a cluster node.
+    /// Claims and reads the file, and checks the port and the bind addresses. Returns `None` if this server
+    /// is not to be a cluster node.
     ///
     /// # Errors
     /// The reason that the server does not start, as text for the log.
@@ -44,7 +45,7 @@ impl NodeStart {
     /// after each write.
     ///
     /// # Errors
-    /// The file does not identify this node, or there is no thread: text for the log.
+    /// A line of the file cannot be read, or the thread cannot be started: text for the log.
     pub fn begin(self, engine: &mut Engine, host: &mut Host, waker: Waker) -> Result<FileWriter, String> {
         let started = engine.start_cluster(self.text.as_deref(), &own_addresses(), host);
         started.map_err(|refused| refused.to_string())?;
@@ -72,6 +73,6 @@ fn own_addresses() -> Vec<IpAddr> {
     interfaces.filter_map(|interface| address(interface.address?)).collect()
 }
 
-/// The reference's text, which test harnesses search for.
+/// The reference's text with this server's name; test harnesses search for it.
 pub const PORT_TOO_HIGH: &str = "Sluice port number too high. Cluster communication port is 10,000 port numbers higher than your \
                              Sluice port. Your Sluice port number must be 55535 or less.";

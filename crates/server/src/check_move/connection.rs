@@ -1,8 +1,8 @@
-//! The connection to the examined server: sends requests and receives replies, with bounds for both.
+//! A connection to an examined server: sends requests and receives replies, with bounds for both.
 //!
 //! Invariants: (1) the replies of a round have at most [`REPLY_BYTES_MAX`] bytes together, and each has
 //! at most [`REPLY_VALUES_MAX`] values; (2) one round of requests and replies takes at most `--timeout`,
-//! however slowly its bytes arrive; (3) an examination takes at most [`ROUNDS_MAX`] rounds.
+//! however slowly its bytes arrive; (3) a connection is used for at most [`ROUNDS_MAX`] rounds.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use sluice_clock::{Clock, System};
@@ -17,7 +17,8 @@ use std::time::Duration;
 const REPLY_BYTES_MAX: usize = 16 << 20;
 /// The most values of a reply. CONFIG GET has a thousand, ACL LIST one for each user.
 const REPLY_VALUES_MAX: usize = 200_000;
-/// The most rounds of requests and replies: two for each slice of keys, and some for other requests.
+/// The most rounds of requests and replies on one connection: two for each slice of keys, and some for
+/// other requests.
 const ROUNDS_MAX: usize = 2_000;
 /// Bytes that are read at once.
 const READ_AT_ONCE: usize = 64 * 1024;
@@ -37,8 +38,8 @@ pub struct MoveConnection {
 }
 
 impl MoveConnection {
-    /// Connects. `timeout` applies to the connection and to each round; `tls` is the TLS context, `None`
-    /// for a plain connection.
+    /// Connects. `timeout` applies to connecting and to each round; `tls` is the TLS context, `None` for a
+    /// plain connection.
     ///
     /// # Errors
     /// The reason that there is no connection, as a sentence.
@@ -72,7 +73,7 @@ impl MoveConnection {
         }
     }
 
-    /// Sets the timeout of the next read or write to the time left.
+    /// Sets the timeout of the next read or write to the time left; fails if no time is left.
     fn wait_until(&mut self, until_ns: u64) -> Result<(), NoAnswer> {
         let left = Duration::from_nanos(until_ns.saturating_sub(self.clock.now().mono_ns));
         if left.is_zero() {

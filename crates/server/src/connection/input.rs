@@ -8,7 +8,7 @@
 //!    |  |         the argument is whole          the event loop returns the buffer
 //!    |  | the batch comes back
 //!    v  |                                   any state -----> Shut: the connection ends
-//!   Executing -----> Deferred -----> Open
+//!   Executing        Open -----> Deferred -----> Open: a request waits in the engine
 //! ```
 //!
 //! A large argument of which only the beginning has arrived gets memory of its own, which becomes the
@@ -34,8 +34,9 @@ pub struct QueryBufUsage {
 
 /// The input of a connection: received bytes, parser and state.
 pub struct Input {
-    /// Bytes of an incomplete request, or bytes after a request that waits in the engine. No memory is
-    /// allocated for an idle connection, nor for one whose requests arrive complete.
+    /// Received bytes that cannot be executed yet: an incomplete request, bytes after requests that are
+    /// being executed or deferred, or bytes of a connection that is leaving. A connection that keeps no bytes
+    /// needs no memory for them.
     pub query_buf: Vec<u8>,
     /// The parser's state, whose position is an offset in `query_buf`.
     pub parser: Parser,
@@ -65,8 +66,8 @@ pub enum InputState {
     Filling,
     /// The main thread has a batch of the connection. Nothing is received meanwhile.
     Executing,
-    /// A request of the client is blocked in the engine. Bytes are still received, because otherwise the end
-    /// of the client would not be noticed.
+    /// A request of the client waits in the engine. Bytes are still received, because otherwise the end of
+    /// the client would not be noticed.
     Deferred,
     /// Nothing more is read: the connection ends.
     Shut,
@@ -107,9 +108,9 @@ const LARGE_BYTES: usize = 4096;
 const FILL_BYTES: usize = 32 * 1024;
 /// The least room in bytes that one step makes for a large argument, unless fewer bytes are missing.
 const FILL_STEP_BYTES: usize = 1 << 20;
-/// Bytes of room that a large argument may have for each byte received of it. The factor is small enough
-/// that a length that is only announced takes little memory, and large enough that few bytes are moved as
-/// the room grows.
+/// Bytes of further room that a large argument may get for each byte received of it. The factor is small
+/// enough that a length that is only announced takes little memory, and large enough that few bytes are
+/// moved as the room grows.
 const ROOM_PER_RECEIVED: usize = 16;
 
 impl Input {
@@ -118,7 +119,7 @@ impl Input {
         Input { query_buf: Vec::new(), parser: Parser::new(), state: State::Open, reported: [0; 2] }
     }
 
-    /// Bytes that the allocator has given, without the event loop's own memory.
+    /// Heap bytes of the input, without the buffer that the event loop has.
     pub fn footprint(&self) -> usize {
         let state = match &self.state {
             State::Large(large) => heap::boxed::<LargeArgument>() + heap::vec(&large.bytes),
@@ -217,7 +218,8 @@ impl Input {
         }
     }
 
-    /// The usage, if it differs from the reported one; `None` otherwise. The caller reports it.
+    /// The usage, which the caller reports; `None` if it equals the reported one. A usage too large to be
+    /// compared is always returned.
     #[inline]
     pub fn unreported(&mut self) -> Option<QueryBufUsage> {
         let usage = self.usage();

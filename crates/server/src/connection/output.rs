@@ -41,7 +41,7 @@ pub enum NextOutput {
 }
 
 impl Output {
-    /// Bytes that the allocator has given, without shared values and the send in flight.
+    /// Heap bytes of the waiting output, without shared values and the send in flight.
     pub fn footprint(&self) -> usize {
         let piece = |piece: &OutputPiece| match piece {
             OutputPiece::Output(outbox) => outbox.footprint(),
@@ -82,7 +82,7 @@ impl Output {
         self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(OutputPiece::Answer(_))))
     }
 
-    /// Appends a copy of some output; `buffer` supplies memory if no output waits.
+    /// Appends a copy of some output; `buffer` supplies memory if the last waiting piece cannot be extended.
     pub fn push_copy(&mut self, output: &Outbox, buffer: impl FnOnce() -> Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();
         if let Some(OutputPiece::Output(last)) = waiting.back_mut() {
@@ -109,7 +109,7 @@ impl Output {
         self.is_sending
     }
 
-    /// Whether output waits to be sent.
+    /// Whether output waits that is not in the send in flight.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.waiting.is_some()

@@ -29,7 +29,7 @@ impl PlainOutput {
         self.buf
     }
 
-    /// Bytes that the allocator has given, without the shared values.
+    /// Heap bytes of the output, without the shared values.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.buf.head) + heap::vec(&self.buf.shared)
     }

@@ -16,7 +16,7 @@ pub struct SpareBuffers {
 }
 
 impl SpareBuffers {
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the buffers that are kept at the moment.
     pub fn footprint(&self) -> usize {
         let decoded =
             self.decoded.as_ref().map_or(0, |buffers| heap::boxed::<Buffers>() + buffers.footprint());
@@ -38,12 +38,12 @@ impl SpareBuffers {
         self.decoded = Some(buffers);
     }
 
-    /// An empty buffer for encoded output.
+    /// Takes the empty buffer for encoded output.
     pub fn encoded(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.encoded)
     }
 
-    /// Keeps a buffer for the next encoded output.
+    /// Keeps a buffer for the next encoded output if it is larger than the present one, and not too large.
     pub fn keep_encoded(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > self.encoded.capacity() && buffer.capacity() <= SpareBuffers::CODED_BYTES_MAX {
             buffer.clear();
@@ -51,7 +51,7 @@ impl SpareBuffers {
         }
     }
 
-    /// Initial room of a query buffer.
+    /// Room of a new query buffer.
     pub const QUERY_BUF_BYTES: usize = 16 * 1024;
     /// The most room of a kept buffer for coded bytes.
     const CODED_BYTES_MAX: usize = 320 * 1024;

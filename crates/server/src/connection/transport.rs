@@ -56,7 +56,7 @@ impl Transport {
         Transport::attach_as(event_loop, stream, Endpoint::Client(key))
     }
 
-    /// Attaches a connection that belongs to no client, until [`Transport::become_client`].
+    /// Attaches a connection whose events go to `endpoint`, until [`Transport::become_client`].
     pub fn attach_as(event_loop: &mut AnyLoop, stream: Stream, endpoint: Endpoint) -> Transport {
         let (source, codec) = stream.attach(event_loop, endpoint);
         Transport { source, coded: codec.map(Coded::new) }
@@ -117,7 +117,7 @@ impl Transport {
         Ok(plain)
     }
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the codec with its state; 0 without a codec.
     pub fn footprint(&self) -> usize {
         self.coded.as_ref().map_or(0, |coded| heap::boxed::<Coded>() + coded.codec.footprint())
     }
@@ -150,8 +150,8 @@ impl Transport {
         }
     }
 
-    /// Makes the event loop receive as `wanted` says. Coded bytes are never received into the memory of an
-    /// argument.
+    /// Makes the event loop receive as `wanted` says. Callers pass no [`Receive::Into`] for a connection
+    /// with a codec, because encoded bytes must not get into the memory of an argument.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop, wanted: Receive) {
         match wanted {
@@ -229,7 +229,8 @@ impl Transport {
         event_loop.watch(self.source, Interest::WRITABLE);
     }
 
-    /// Sends a codec's last bytes, such as an alert, if the socket has room.
+    /// Sends a codec's last bytes, such as an alert, as far as the socket has room. Sends nothing while an
+    /// earlier send is unfinished, because the rest of that send would follow these bytes.
     pub fn send_last(&mut self, event_loop: &mut AnyLoop, bytes: &[u8]) {
         if let Some(coded) = &mut self.coded
             && (!coded.is_sending || event_loop.has_sent(self.source))
@@ -252,8 +253,8 @@ impl Transport {
         }
     }
 
-    /// Sends the codec's closing message, unless a send is unfinished, because the rest of that send would
-    /// follow the message.
+    /// Sends the codec's closing message, unless its last bytes were sent already, or a send is unfinished:
+    /// the rest of that send would follow the message.
     fn report_end(&mut self, event_loop: &mut AnyLoop) {
         if let Some(coded) = &mut self.coded
             && !coded.has_ended
@@ -272,8 +273,8 @@ impl Transport {
         event_loop.detach(self.source);
     }
 
-    /// Shuts the connection down towards the peer at once, because a completion-based event loop (io_uring)
-    /// closes a socket only when no operation on it is under way.
+    /// Sends the codec's closing message if possible, and shuts the connection down at once, because a
+    /// completion-based event loop (io_uring) closes a socket only when no operation on it is under way.
     #[cold]
     pub fn end(&mut self, event_loop: &mut AnyLoop) {
         self.report_end(event_loop);

@@ -15,12 +15,13 @@ pub struct Incoming {
     pub sync: Option<Arc<SyncProgress>>,
     /// Monotonic ns of the last receive from the primary.
     pub last_activity_ns: u64,
-    /// Facts about the primary's replication stream that is buffered until the snapshot before it is loaded.
+    /// Facts about the primary's replication stream, which is buffered while a snapshot is received on
+    /// another connection and loaded.
     pub stream_buffer: StreamBufferFacts,
 }
 
 impl Incoming {
-    /// How much of the primary's snapshot was received.
+    /// How much of the primary's snapshot was received; `None` if none is being received.
     pub(super) fn sync_facts(&self, now: Now) -> Option<SyncFacts> {
         let (total_bytes, read_bytes) = self.sync.as_ref()?.bytes();
         let last_io_s = now.mono_ns.saturating_sub(self.last_activity_ns) / 1_000_000_000;

@@ -33,7 +33,7 @@ pub(super) struct Memory {
     /// The last reading, with the entries' chunks.
     pub(super) numbers: Allocated,
     pub(super) read_at_ns: u64,
-    /// The signs at the time of the reading.
+    /// The signs at the last reading that was made for the peak.
     pub(super) signs: SignsOfGrowth,
     /// Commands other than INFO that had run when the numbers were last read for INFO.
     pub(super) shown_after: u64,

@@ -24,9 +24,9 @@ pub struct HostSettings {
     pub metrics: Listening,
     /// Whether the metrics endpoint's settings have changed.
     pub metrics_changed: bool,
-    /// Whether a CONFIG SET changed something that the event loop must apply.
+    /// Whether something has changed, for example by CONFIG SET, that the event loop must apply.
     pub changed: bool,
-    /// Absolute path of the pid file that was written.
+    /// Absolute path of the pid file, even if it could not be written; `None` without one.
     pub(super) pid_file: Option<PathBuf>,
     /// The out-of-memory score, by which the kernel chooses a process to kill.
     oom_score: OomScore,

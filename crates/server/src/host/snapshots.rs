@@ -4,9 +4,9 @@ mod service;
 
 use crate::saving::background::WriterHandle;
 
-/// The background writers, and the numbers of snapshots.
+/// The background writers, and the numbers for snapshots and scratch files.
 pub struct Snapshots {
-    /// The number of the next snapshot. The first number is random.
+    /// The number of the next snapshot or scratch file. The first number is random.
     next: u64,
     /// Writers that were started in the background and may still run.
     writers: Vec<WriterHandle>,
@@ -18,7 +18,7 @@ impl Snapshots {
         Snapshots { next: first_snapshot(), writers: Vec::new() }
     }
 
-    /// Takes the number for a new snapshot.
+    /// Takes the number for a new snapshot or scratch file.
     pub fn count(&mut self) -> u64 {
         self.next += 1;
         self.next - 1

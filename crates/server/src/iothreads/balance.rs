@@ -10,7 +10,8 @@ use super::IoThreadId;
 pub struct Share {
     /// The I/O thread that has this load.
     pub id: IoThreadId,
-    /// Share of the last sample's time in which the thread had work, 0 to 1.
+    /// Share of the last sample's time in which the thread had work or was on a processor, whichever is more,
+    /// 0 to 1.
     pub busy: f64,
     /// How many connections the thread has.
     pub connections: usize,
@@ -37,11 +38,11 @@ pub struct ConnectionMove {
 
 /// An I/O thread gives connections away from this busy share on.
 const HOT: f64 = 0.5;
-/// An I/O thread gives connections away only if it is also busier than the least busy one by this much.
+/// An I/O thread gives connections away only if it is also busier than the least busy one by at least this.
 const UNEVEN: f64 = 0.3;
-/// Number of consecutive samples in which a thread must exceed both of these limits before connections move.
+/// Connections move only if the busiest thread reaches both of these limits in this many consecutive samples.
 const UNEVEN_SAMPLES: u32 = 3;
-/// Samples without a decision after a move.
+/// The next decision after a move is made with this sample at the earliest, counted from the move.
 const BALANCE_REST: u32 = 5;
 
 impl Balance {

@@ -29,7 +29,7 @@ pub struct MainShare {
     kept: usize,
     /// Samples in a row that called for more connections.
     asked: u32,
-    /// Samples until the next decision, which must wait until the last move shows its effect.
+    /// Samples until the next decision, which must wait until the last change shows its effect.
     rest: u32,
     /// Samples until more connections may be taken.
     holdoff: u32,
@@ -41,18 +41,18 @@ pub struct MainShare {
     penalty_of: usize,
 }
 
-/// More connections are kept if the I/O threads are busier than this. The busy share of a saturated I/O
-/// thread is about four fifths.
+/// More connections are kept from this mean busy share of the I/O threads on. The busy share of a saturated
+/// I/O thread is about four fifths.
 const HOT: f64 = 0.6;
-/// More connections are kept only if the I/O threads are also busier than the main thread by this much.
+/// More connections are kept only if the I/O threads are also busier than the main thread by at least this.
 const BUSIER: f64 = 0.1;
-/// Connections are given away if the main thread is busier than this.
+/// Connections are given away from this busy share of the main thread on.
 const MAIN_HOT: f64 = 0.85;
-/// Connections are given away only if the main thread is also busier than the I/O threads by this much.
+/// Connections are given away only if the main thread is also busier than the I/O threads by at least this.
 const MAIN_BUSIER: f64 = 0.15;
 /// Samples in a row that must call for more connections.
 const ASKED_SAMPLES: u32 = 3;
-/// Samples without a decision after a change.
+/// The next decision after a change is made with this sample at the earliest, counted from the change.
 const REST_SAMPLES: u32 = 5;
 /// Samples for which no more connections are taken after the main thread has first given some away: a second.
 const FIRST_PENALTY: u32 = 10;

@@ -99,7 +99,7 @@ impl Moves {
         self.cursor = self.start;
     }
 
-    /// The next slot of `slots`; `None` at the walk's end.
+    /// The next slot to visit in a table of `slots` slots; `None` at the walk's end.
     pub fn next_slot(&mut self, slots: usize) -> Option<usize> {
         self.left = self.left.checked_sub(1)?;
         let slot = if self.cursor < slots { self.cursor } else { 0 };
@@ -171,8 +171,8 @@ impl Manager {
         }
     }
 
-    /// Brings the number of threads in line with `io-threads`. Always succeeds, at once or after
-    /// later retries (T-7).
+    /// Brings the number of threads in line with `io-threads`, at once or after later retries (T-7). Makes
+    /// all threads active if `io-threads-always-active` is set.
     pub fn configure(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, slots: usize) {
         let config = engine.config();
         let configured = config.int(param::IO_THREADS_NUM).max(1) as usize - 1;
@@ -273,7 +273,8 @@ impl Manager {
         }
     }
 
-    /// Asks the policy how many I/O threads shall be active, and moves connections accordingly. Called
+    /// Decides how many I/O threads shall be active (by the policy, or all of them) and whether threads
+    /// spin, and has connections move accordingly. Starts threads that could not be started before. Called
     /// ten times a second.
     pub fn manage(&mut self, engine: &mut Engine, host: &mut Host, now_ns: u64, sockets: MainSockets) {
         if !self.pool.is_running() && self.configured == 0 {
@@ -368,7 +369,7 @@ impl Manager {
         }
     }
 
-    /// How long threads poll for work before they sleep, ns.
+    /// How long threads poll for work before they sleep, ns; 0: not at all.
     #[inline]
     pub fn spin_ns(&self) -> u64 {
         self.spin.ns()
@@ -436,7 +437,8 @@ impl Manager {
         }
     }
 
-    /// The load of each active I/O thread since the last sample; empty if that sample is too recent.
+    /// The load of each active I/O thread since the last sample; empty if that sample is too recent, or no
+    /// thread is active.
     fn sample_io_threads(&mut self, now_ns: u64) -> Vec<Share> {
         let wall_ns = now_ns.saturating_sub(self.sampled_ns);
         if wall_ns < SAMPLE_NS_MIN {
@@ -446,7 +448,8 @@ impl Manager {
         self.pool.sample(wall_ns)
     }
 
-    /// The load since the last sample; `None` if that sample is too recent.
+    /// The load since the last sample; `None` if that sample is too recent, or `shares` lacks the active
+    /// threads.
     fn sample(&mut self, engine: &Engine, host: &Host, now_ns: u64, shares: &[Share]) -> Option<LoadSample> {
         let wall = now_ns.saturating_sub(self.last.at_ns);
         let active = self.pool.active();
@@ -493,7 +496,7 @@ impl Manager {
     }
 }
 
-/// The I/O threads' part of an engine's settings.
+/// The settings that I/O threads need, from the engine's settings and `spin_ns`.
 fn settings_of(engine: &Engine, spin_ns: u64) -> Arc<Settings> {
     let limits = engine.limits();
     Arc::new(Settings {

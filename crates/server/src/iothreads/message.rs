@@ -25,7 +25,7 @@ pub enum ToIoThread {
     /// Messages, each for many connections, by protocol version. Two messages for one connection have
     /// the same version.
     Multicast(Box<[Multicast; 2]>),
-    /// The blocked request of a connection has ended. Since that request may have been AUTH, the message
+    /// The deferred request of a connection has ended. Since that request may have been AUTH, the message
     /// holds whether the client is authenticated.
     Resume(SessionKey, AuthState),
     /// Closes the connection at once.
@@ -50,7 +50,8 @@ pub enum ToIoThread {
 pub enum ToMain {
     /// A connection's prepared requests, to be executed.
     Batch(Box<Batch>),
-    /// The usage of a query buffer has changed, because an incomplete request has grown or memory was freed.
+    /// The usage of a query buffer has changed, other than by a batch: for example, because an incomplete
+    /// request has grown, bytes wait after a deferred one, or memory was freed.
     Usage(SessionKey, QueryBufUsage),
     /// Bytes sent and received on a connection that no batch has reported.
     Traffic(SessionKey, Traffic),
@@ -139,11 +140,11 @@ pub struct BrokenRequest {
 pub enum BatchOutcome {
     /// The connection goes on parsing requests.
     GoOn,
-    /// The last executed request, which ends at `done`, is blocked; the bytes from there on are
-    /// deferred.
+    /// The last request, which ends at `done`, is deferred (blocked or postponed); the bytes from there on
+    /// wait for its end.
     Deferred,
-    /// The request that ends at `done` was blocked but is not any more: the bytes from there on
-    /// are parsed again.
+    /// The request that ends at `done` was deferred but is not any more: the bytes from there on are
+    /// parsed again.
     Resumed,
     /// The connection ends once the replies were sent.
     Close,
@@ -170,7 +171,7 @@ impl Batch {
         })
     }
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the batch, without the values in `garbage` and without `failed`.
     pub fn footprint(&self) -> usize {
         heap::boxed::<Batch>()
             + heap::vec(&self.input)

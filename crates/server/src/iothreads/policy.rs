@@ -35,7 +35,8 @@ pub struct Policy {
     /// The highest rate, in commands per `TRIAL_SAMPLES` samples, that was measured before a trial that
     /// then failed; 0 after a success.
     failed_at: u64,
-    /// For how many samples no I/O thread is tried after the next failed trial; doubles with each failure.
+    /// For how many samples no I/O thread is tried after the next failed trial; doubles with each trial that
+    /// fails while the load lasts.
     penalty: u32,
     /// Recent commands per sample, newest last.
     recent: [u64; TRIAL_SAMPLES],
@@ -49,7 +50,7 @@ pub struct Policy {
 struct Trial {
     /// Active I/O threads before the trial.
     from: usize,
-    /// Commands in the samples before the trial.
+    /// Commands in the [`TRIAL_SAMPLES`] samples before the trial.
     before: u64,
     /// Commands since the trial began, without those of the first [`SETTLE_SAMPLES`] samples.
     seen: u64,
@@ -68,15 +69,17 @@ struct Thresholds {
     free_processor: f64,
 }
 
-/// Chosen by the sweep in the tests below, whose table is in `docs/design/io-threads.md`.
+/// The thresholds in use, chosen by the sweep in the tests below. Its table is in
+/// `docs/design/io-threads.md`.
 ///
 /// A saturated I/O thread still sleeps briefly between its iterations, so it counts as busy for four fifths
 /// of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. It is 0.5, because from there
 /// on another thread may shorten the waits; the trial decides whether it does.
 const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_processor: 0.6 };
-/// There are too many I/O threads if all of them and the main thread together do less than this share of
-/// the work that the I/O threads could do. The share is half of [`Thresholds::io_threads`], because a trial
-/// at most doubles the number of threads: so threads that were just added do not count as too many.
+/// If several I/O threads are active, there are too many of them if all of them and the main thread together
+/// do less than this share of the work that the I/O threads could do. The share is half of
+/// [`Thresholds::io_threads`], because a trial at most doubles the number of threads: so threads that were
+/// just added do not count as too many.
 const SLACK: f64 = 0.25;
 /// The last I/O thread goes if the main thread alone would be busy for less than this share of the time.
 const SLACK_OF_LAST: f64 = 0.5;
@@ -129,7 +132,7 @@ impl Policy {
         self.assume(self.active);
     }
 
-    /// Sets the number of active I/O threads, by a decision outside of this policy.
+    /// Sets the number of active I/O threads, at most the cap, by a decision outside of this policy.
     pub fn assume(&mut self, active: usize) {
         if active.min(self.cap) != self.active {
             self.active = active.min(self.cap);
@@ -142,7 +145,7 @@ impl Policy {
         self.trial.is_some()
     }
 
-    /// Whether another I/O thread may be added now, if the present ones have enough to do.
+    /// Whether another I/O thread may be added now, provided that the present ones have enough to do.
     pub fn may_grow(&self, signals: LoadSample) -> bool {
         let is_free = signals.idle_processors >= self.thresholds.free_processor;
         self.active < self.cap && self.holdoff == 0 && is_free
@@ -211,9 +214,9 @@ impl Policy {
         self.pressed = if is_pressed { self.pressed + 1 } else { 0 };
     }
 
-    /// Doubles the number of I/O threads if as many processors are idle, so that all of a large machine is
-    /// used after a few steps (T-4). Begins with two, because one I/O thread does hardly more than the main
-    /// thread did alone.
+    /// Doubles the number of I/O threads, so that all of a large machine is used after a few steps (T-4);
+    /// adds no more threads than processors are idle (but at least one), nor more than `cap` allows. Begins
+    /// with two, because one I/O thread does hardly more than the main thread did alone.
     fn grow(&mut self, idle_processors: f64) {
         let before = self.recent_commands();
         let from = self.active;

@@ -33,7 +33,8 @@ pub struct Pool {
     ended_active_ns: Vec<u64>,
     /// The published counters of I/O threads that have ended, summed.
     ended: IoThreadCounts,
-    /// Messages to I/O threads for which the ring was full.
+    /// How often a message found the ring to its I/O thread full. Messages that then queue after it are
+    /// not counted.
     full: u64,
     /// Mean busy share per connection of the active I/O threads at the last sample.
     mean_busy: f64,
@@ -44,11 +45,12 @@ pub struct Pool {
 /// Counters summed over all I/O threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IoThreadCounts {
-    /// How often I/O threads slept until they were woken.
+    /// How often I/O threads slept in their event loops.
     pub parks: u64,
     /// Waits of their event loops that found an event.
     pub polls: u64,
-    /// Messages of I/O threads for which the ring was full.
+    /// How often an I/O thread found its ring to the main thread full. Messages that then queue after the
+    /// first one are not counted.
     pub full: u64,
 }
 
@@ -82,11 +84,11 @@ impl WorkTime {
 
 /// An I/O thread as the main thread knows it.
 struct ThreadHandle {
-    /// The thread's number in names and in INFO, from 0: the lowest that was free.
+    /// The thread's number, from 0 (in its name, from 1): the lowest that no thread in `staying` had.
     number: usize,
     inbox: spsc::Producer<ToIoThread>,
-    /// Messages for which the ring had no room, oldest first. Bounded: a reply for each connection, and
-    /// pushes, whose bytes count against the output limits.
+    /// Messages for which the ring had no room, oldest first. Bounded by the number of connections, each with
+    /// at most one batch, and by the output limits, against which the bytes of pushes count.
     overflow: VecDeque<ToIoThread>,
     waker: Waker,
     published: Arc<Published>,
@@ -160,8 +162,8 @@ impl Pool {
         !self.threads.is_empty()
     }
 
-    /// Starts threads until there are `count`; they sleep until they are given connections. Errors: a
-    /// thread or its event loop could not be made; the threads started before it run.
+    /// Starts threads until there are `count`, at most [`WORKERS_MAX`]; they sleep until they are given
+    /// connections. Errors: a thread or its event loop could not be made; the threads started before it run.
     pub fn spawn_up_to(&mut self, count: usize, settings: &Arc<Settings>) -> std::io::Result<()> {
         self.settings = Some(settings.clone());
         while self.staying.len() < count.min(WORKERS_MAX) {
@@ -338,7 +340,7 @@ impl Pool {
     }
 
     /// Sends a message, which is flushed at the end of the iteration at the latest. Messages to one I/O
-    /// thread stay in order.
+    /// thread stay in order. If the thread has ended, the message is dropped.
     pub fn send(&mut self, id: IoThreadId, message: ToIoThread) {
         let mean = self.mean_busy;
         let Some(thread) = self.threads.get_mut(id.0).and_then(Option::as_mut) else { return };
@@ -364,7 +366,8 @@ impl Pool {
         }
     }
 
-    /// Takes the messages that the I/O threads have flushed, in order.
+    /// Takes messages that the I/O threads have flushed, at most [`COLLECT_MAX`] of each thread. The messages
+    /// of a thread stay in order.
     pub fn collect(&mut self, into: &mut Vec<ToMain>) {
         if let Some(collector) = &mut self.collector {
             collector.collect(COLLECT_MAX, &mut |message| into.push(message));
@@ -414,8 +417,7 @@ impl Pool {
         all
     }
 
-    /// Bytes that the allocator has given for I/O threads; `None` before each thread has
-    /// published its number.
+    /// Heap bytes of the I/O threads and their rings; `None` until each thread has published its part.
     pub fn footprint(&self) -> Option<usize> {
         let rings =
             heap::block(self.ring * size_of::<ToIoThread>()) + heap::block(self.ring * size_of::<ToMain>());
@@ -426,7 +428,7 @@ impl Pool {
         self.threads.iter().flatten().map(of_thread).sum()
     }
 
-    /// Messages to I/O threads for which the ring was full.
+    /// How often a message found the ring to its I/O thread full, as the field `full` counts it.
     pub fn full(&self) -> u64 {
         self.full
     }

@@ -43,8 +43,8 @@ const HEAVY: f64 = 0.7;
 const LEFT_OVER: f64 = 0.5;
 /// Processors that must stay idle for spinning to continue.
 const LEFT_OVER_ON: f64 = 0.25;
-/// Commands in a tenth of a second from which on spinning begins: with fewer, threads would spin more
-/// than they work.
+/// Spinning begins only with at least this many commands in a tenth of a second, and ends with fewer than
+/// half of them: threads would otherwise spin more than they work.
 pub const COMMANDS: u64 = 1000;
 
 /// Processors that would be idle if no thread spun, from those that are idle and those on which threads
@@ -72,7 +72,7 @@ impl Spin {
         self.is_on || self.is_forced
     }
 
-    /// Ends spinning: from now on no thread spins.
+    /// Ends spinning, until a later sample begins it again.
     pub fn stop(&mut self) {
         self.is_on = false;
     }

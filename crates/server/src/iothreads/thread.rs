@@ -44,13 +44,14 @@ pub struct Published {
     pub active_ns: AtomicU64,
     /// Nanoseconds in which the thread polled for work and found none.
     pub spun_ns: AtomicU64,
-    /// How often the thread slept until woken.
+    /// How often the thread slept in its event loop.
     pub parks: AtomicU64,
     /// Waits of the thread's event loop that found an event.
     pub polls: AtomicU64,
-    /// Messages for which the ring was full.
+    /// How often a message found the ring to the main thread full. Messages that then queue after it are not
+    /// counted.
     pub full: AtomicU64,
-    /// Bytes that the allocator has given to the thread; 0 unless the parts of memory are summed.
+    /// Heap bytes of the thread; 0 unless the parts of memory are summed.
     pub footprint: AtomicU64,
 }
 
@@ -91,7 +92,8 @@ pub struct IoThread {
     spare_batches: Vec<Box<Batch>>,
     spare: SpareBuffers,
     /// Messages for which the ring had no room, oldest first. Bounded: for each connection a batch, a
-    /// `Usage` and its end; a `Traffic` for each 16 KiB of its output, and ten `Traffic` a second.
+    /// `Usage`, and its end or release; a `Traffic` for each 16 KiB of its output, and ten `Traffic` a
+    /// second.
     overflow: VecDeque<ToMain>,
     /// Connections with unreported traffic, each once.
     unreported: Vec<SessionKey>,
@@ -188,7 +190,7 @@ impl IoThread {
         }
     }
 
-    /// Bytes that the allocator has given to this thread.
+    /// Heap bytes of this thread's state.
     fn footprint(&self) -> usize {
         let connections: usize =
             self.connections.iter().flatten().map(|connection| connection.footprint()).sum();
@@ -205,7 +207,7 @@ impl IoThread {
             + self.copies.footprint()
     }
 
-    /// Runs iterations until the thread was told to end and has no connection.
+    /// Runs iterations until the thread was told to end and has no connection, or until the event loop fails.
     pub fn run(mut self) {
         let mut now_ns = self.clock.now().mono_ns;
         self.publish_footprint();
@@ -384,8 +386,8 @@ impl IoThread {
         match batch.outcome {
             BatchOutcome::GoOn => {}
             BatchOutcome::Deferred | BatchOutcome::Resumed => {
-                // The engine has the blocked request. The bytes after the request are parsed again when the
-                // request has ended.
+                // The bytes after the deferred request are parsed again when the request has ended, which may
+                // have happened already (`Resumed`).
                 let mut query_buf = batch.input.split_off(batch.done.min(batch.input.len()));
                 query_buf.append(&mut connection.input.query_buf);
                 connection.input.query_buf = query_buf;
@@ -454,8 +456,8 @@ impl IoThread {
         }
     }
 
-    /// Keeps a spent batch for reuse. A spent reply buffer in it goes back to the main thread with the next
-    /// batch.
+    /// Keeps a spent batch for reuse, unless enough are kept. A spent reply buffer in it goes back to the
+    /// main thread with the next batch.
     fn spend(&mut self, mut batch: Box<Batch>) {
         if self.spare_batches.len() < SPARE_BATCHES_MAX {
             batch.trim();
@@ -561,8 +563,8 @@ impl IoThread {
         match self.channels.lane.publish() {
             Notified::First => drop(self.channels.main.wake()),
             // Another I/O thread has notified first and wakes the main thread. But that I/O thread may have
-            // been descheduled before its wake-up, with few processors for a time slice of the scheduler.
-            // So this thread wakes the main thread as well, if that seems to sleep.
+            // been descheduled before its wake-up, for a whole time slice if there are few processors.
+            // So this thread wakes the main thread as well, if the main thread seems to sleep.
             Notified::Already if unflushed => drop(self.channels.main.wake_if_parked()),
             Notified::Already => {}
         }
@@ -654,7 +656,7 @@ impl ConnectionHost for IoThread {
 
     fn input_ended(&mut self, connection: Box<Connection>) {
         // The connection can end at once: nothing is received while a batch is at the main thread, so no
-        // reply is pending when the end of the input is seen.
+        // batch is pending when the end of the input is seen. Replies that are still being sent are lost.
         self.end(connection, connection::CLIENT_CLOSED);
     }
 

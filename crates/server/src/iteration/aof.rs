@@ -90,8 +90,9 @@ impl Server {
         }
     }
 
-    /// Makes everything executed durable; nothing may be executed after this. Returns whether all of
-    /// it is durable.
+    /// Makes everything executed durable; nothing may be executed after this. Returns whether all of it is
+    /// durable, or there is no append-only file. With a strict file (`is_aof_strict`), the process ends at
+    /// once if that fails.
     pub(super) fn close_aof(&mut self) -> bool {
         // A former append-only file that is still closing comes first, because its data are older.
         self.host.await_closing_aof();

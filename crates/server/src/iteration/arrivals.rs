@@ -11,7 +11,7 @@
 //! most [`ACCEPTS_PER_ITERATION`] connections, and makes clients of at most `max-new-connections-per-cycle`
 //! waiting connections and `max-new-tls-connections-per-cycle` completed handshakes: existing clients are
 //! served in between; (3) connections by a unix socket or from `priority-subnets` wait for no turn; (4) all
-//! other connections become clients in the order of their accept.
+//! other connections become clients in the order of their accept, or with TLS, of their completed handshakes.
 //!
 //! More connections are accepted than become clients because the kernel has one queue for all of them: while
 //! that queue is full, the kernel ignores new connections, and their clients try again a second later.
@@ -149,7 +149,7 @@ fn note_handshake_failure(server: &mut Server, reason: &str, origin: &Newcomer) 
     server.host.note(level, &text);
 }
 
-/// The numbers of connections that count for `maxclients`.
+/// The numbers of connections and reserved places that count for `maxclients`.
 fn connections(server: &Server) -> TakenConnections {
     let of_bus = server.engine.node().map_or(0, Cluster::connections_wanted);
     server.arrivals.taken(server.engine.connections(), of_bus)

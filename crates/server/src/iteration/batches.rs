@@ -18,7 +18,8 @@ use sluice_engine::Flow;
 use sluice_session::Closing;
 use sluice_value::Value;
 
-/// The most batches whose keys are prefetched together: enough to hide the cache misses.
+/// The most messages in a group, for whose batches the keys are prefetched together: enough to hide the cache
+/// misses.
 const PREFETCH_BATCHES: usize = 32;
 /// A group of batches is complete once it has this many keys: few enough that their cache lines stay in the
 /// cache.
@@ -28,8 +29,8 @@ const PREFETCH_KEYS: usize = 128;
 const FREED_HERE_BYTES: usize = 64 << 10;
 
 impl Server {
-    /// Executes what the I/O threads have prepared. Not inlined, because the calling loop also runs where
-    /// there are no I/O threads.
+    /// Handles the messages of the I/O threads, and executes their batches. Not inlined, because the calling
+    /// loop also runs where there are no I/O threads.
     #[inline(never)]
     pub(super) fn collect_from_io_threads(&mut self) {
         let mut messages = std::mem::take(&mut self.batches.messages);
@@ -61,7 +62,8 @@ impl Server {
         self.batches.messages = messages;
     }
 
-    /// Prefetches the keys of a group of batches together.
+    /// Prefetches the keys of a group's batches together, if they have at least two keys and
+    /// `prefetch-batch-max-size` permits that.
     fn prefetch(&mut self, group: &[ToMain]) {
         if self.engine.limits().prefetch_batch < 2 {
             return;
@@ -174,19 +176,20 @@ impl Server {
         self.engine.session(key).is_none_or(|session| session.caller.closing != Closing::No)
     }
 
-    /// Whether a client is blocked, so that its request and the requests after it are deferred. While a
-    /// debugger has stopped a script, the requests after EVAL are for the debugger.
+    /// Whether a request of a client is deferred, so that the requests after it wait. False while a debugger
+    /// has stopped a script: the requests after EVAL are for the debugger.
     pub(super) fn is_deferred(&self, key: SessionKey) -> bool {
         self.engine.session(key).is_some_and(|session| session.waiting.is_some()) && !self.engine.debugs(key)
     }
 
-    /// Frees a value on another thread: an I/O thread that gets a batch anyway, or the background thread.
+    /// Frees a value on an I/O thread that gets a batch anyway. If there is none, frees a small value here,
+    /// and a large one on the lazy free thread.
     pub(super) fn free_value(&mut self, value: Value) {
         // The I/O threads take turns, so that none of them frees all values.
         let turn = self.host.shown.io_threads.freed as usize;
         match self.batches.executed.len() {
             // No batch goes to an I/O thread in this iteration. Freeing a small value here costs less than
-            // a message to the background thread.
+            // a message to the lazy free thread.
             0 if value.heap_bytes() <= FREED_HERE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {
@@ -256,7 +259,7 @@ impl Server {
     /// Sends a finished batch back to its I/O thread.
     fn return_batch(&mut self, mut batch: Box<Batch>) {
         if batch.outcome == BatchOutcome::Deferred && !self.is_deferred(batch.key) {
-            // The blocking request has ended meanwhile.
+            // The deferred request has ended meanwhile.
             batch.outcome = BatchOutcome::Resumed;
         }
         self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));

@@ -47,7 +47,8 @@ impl Server {
         }
     }
 
-    /// Carries out the engine's orders until there is none left.
+    /// Reports the results of the bus's threads to the engine, carries out the engine's orders until there is
+    /// none left, and begins to send the messages.
     pub(super) fn drive_bus(&mut self) {
         if self.bus.is_on() {
             self.bus_driver().drive();
@@ -251,7 +252,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Sends the TLS alert that says why a connection ends, if the socket has room for it.
+    /// Sends the TLS alert that says why a connection ends, if no write is in flight and the socket has room.
     fn send_answers_now(&mut self, place: BusPlace) {
         if let Some(link) = self.bus.links.get_mut(place)
             && link.in_flight.is_none()
@@ -341,7 +342,8 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Makes a connection a link, unless the engine has too many. `plain` was received already.
+    /// Makes a connection a link, unless its ends are unknown or the engine refuses it. `plain` was received
+    /// already.
     fn admit(&mut self, stream: Stream, plain: &[u8]) {
         let Ends { peer: Some(peer), own: Some(own) } = stream.ends() else { return };
         let (peer, own) = (peer.ip().to_canonical(), own.ip().to_canonical());

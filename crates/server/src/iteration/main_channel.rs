@@ -164,7 +164,7 @@ impl Server {
                 if matches!(connection.input.state(), InputState::Open | InputState::Large))
     }
 
-    /// Bytes that the allocator has given for the buffered stream.
+    /// Heap bytes of the buffered stream; 0 without one.
     pub(super) fn stream_buffer_footprint(&self) -> usize {
         let kept = self.primary_link.main.as_ref().and_then(|main| main.buffer.as_ref());
         kept.or(self.primary_link.replay.as_ref()).map_or(0, StreamBuffer::footprint)
@@ -187,7 +187,7 @@ impl Server {
         }
     }
 
-    /// Frees a buffer on the background thread, because the buffer may be as large as the output limit of
+    /// Frees a buffer on the lazy free thread, because the buffer may be as large as the output limit of
     /// replicas.
     fn forget_stream(&mut self, buffer: Option<StreamBuffer>) {
         self.host.incoming.stream_buffer.set(0);

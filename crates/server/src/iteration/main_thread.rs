@@ -17,7 +17,7 @@ use sluice_resp::{AuthState, Outbox, ParseLimits, Parser, Requests, State};
 use sluice_session::Closing;
 
 /// A reply that is the last owner of at least this many shared values (a mebibyte of pages) is dropped on the
-/// background thread.
+/// lazy free thread.
 const SHARED_FREED_ELSEWHERE: usize = 16;
 
 impl Server {
@@ -39,7 +39,7 @@ impl Server {
                     Flow::Continue => {}
                     Flow::Closing => self.shut_input(connection),
                     Flow::Waiting => {
-                        // The engine has the blocked request. The bytes after the request are parsed again
+                        // The engine has the deferred request. The bytes after the request are parsed again
                         // when the request has ended.
                         connection.input.defer();
                         return used + end_of_executed(&self.sockets.requests, done.executed, rest);
@@ -338,7 +338,7 @@ impl Server {
     }
 }
 
-/// The end of the last executed request, as an offset in the parsed bytes.
+/// The end of the last executed request, as an offset in the parsed bytes; 0 if none was executed.
 pub(super) fn end_of_executed(requests: &Requests, executed: usize, bytes: &[u8]) -> usize {
     executed.checked_sub(1).map_or(0, |last| requests.end_of(last).min(bytes.len()))
 }

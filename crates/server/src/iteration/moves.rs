@@ -37,7 +37,8 @@ impl Server {
         }
     }
 
-    /// Begins the move of the client in a slot if the client is to change its owner; returns whether it does.
+    /// Begins the move of the client in a slot if the client is to change its owner, and its owner can let it
+    /// go now. Returns whether the move has begun.
     fn begin_move(&mut self, slot: usize) -> bool {
         let link = self.primary_link.session();
         let (pool, moves) = (&self.io_threads.pool, &mut self.io_threads.moves);
@@ -102,7 +103,8 @@ impl Server {
         self.sockets.ready.push(key);
     }
 
-    /// Gives a connection in hand to the least busy active I/O thread.
+    /// Gives a connection in hand to the least busy active I/O thread; the main thread takes it if none is
+    /// active.
     pub(super) fn hand_over(&mut self, mut connection: Box<Connection>, stream: Stream) {
         let Some(id) = self.io_threads.pool.least_loaded() else { return self.take_in(connection, stream) };
         let key = connection.key;
@@ -121,7 +123,7 @@ impl Server {
         connection::resume(self, connection);
     }
 
-    /// Resumes a client whose blocking request ended while its connection was between two threads.
+    /// Resumes a client whose deferred request ended while its connection was between two threads.
     fn resume_if_done(&self, connection: &mut Connection) {
         if !self.is_deferred(connection.key) {
             connection.input.resume();

@@ -142,7 +142,8 @@ fn is_saving(server: &Server) -> bool {
 }
 
 impl Server {
-    /// Runs iterations until the server is to end; returns the process's exit status.
+    /// Runs iterations until the server is to end, or its event loop fails; returns the process's exit
+    /// status.
     pub fn run(&mut self) -> i32 {
         self.watch_signals();
         let mut now_ns = self.host.now().mono_ns;

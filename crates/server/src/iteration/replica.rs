@@ -37,8 +37,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 impl Server {
-    /// Drives the link to the primary: takes the reports of its threads, carries out its orders,
-    /// and handles deadlines.
+    /// Drives the link to the primary: takes the reports of its threads, carries out its orders, executes the
+    /// buffered stream, and handles deadlines.
     pub(super) fn follow_primary(&mut self) {
         // A change of this server's role that waited for the end of a load takes effect here, with or without
         // a link.
@@ -132,8 +132,9 @@ impl Server {
         }
     }
 
-    /// Received bytes, time in seconds of the last receive, and bytes of waiting input on
-    /// the link's connection.
+    /// Numbers that change with each receive on the link's connection: received bytes, time in seconds of the
+    /// last receive, and bytes of waiting input. During a download only the first is used, and without a
+    /// receiving connection the last numbers are returned again.
     fn last_activity(&self) -> (u64, i64, usize) {
         match &self.primary_link.holder {
             LinkConnection::Receiving(download) => (download.progress().received(), 0, 0),
@@ -492,7 +493,8 @@ impl LinkTransport for Server {
         }
     }
 
-    /// Makes the link's connection the connection of a session, in the main thread's event loop.
+    /// Makes the main channel, or else the link's connection, the connection of a session in the main
+    /// thread's event loop. Returns false if there is no such connection.
     fn stream_from_link(&mut self, rest: Vec<u8>) -> bool {
         let holder = std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody);
         if let Some(main) = self.primary_link.main.take() {

@@ -13,10 +13,10 @@
 //!                                                                  └ below three eighths: less
 //! ```
 
-/// While clients work, a save gets at least one part in this many of the time.
+/// While clients work, a save gets at least 1/`PARTS_MAX` of the time.
 const PARTS_MAX: u64 = 24;
-/// While clients work, a save gets at most one part in this many of the time. Measured with `behave save`:
-/// a third leaves writers 0.4 to 0.5 of their throughput on two processors, an eighth 0.65.
+/// While clients work, a save gets at most 1/`PARTS_MIN` of the time. Measured with `behave save`: a third
+/// leaves writers 0.4 to 0.5 of their throughput on two processors, an eighth 0.65.
 const PARTS_MIN: u64 = 4;
 /// How long the threads' idle time is measured before the share changes.
 const WINDOW_NS: u64 = 10_000_000;
@@ -24,7 +24,7 @@ const WINDOW_NS: u64 = 10_000_000;
 const WORKING_NS: u64 = 5_000_000;
 /// A slice shorter than this is not worth its cost: capturing looks at the clock every 10 µs.
 const SLICE_MIN_NS: u64 = 30_000;
-/// The longest slice: the longest that a save makes a client wait.
+/// The longest time that a slice is given: clients have to wait about as long.
 const SLICE_MAX_NS: u64 = 250_000;
 
 /// The pace of one save: when its next slice is due, and how much time the slice may take.
@@ -40,7 +40,7 @@ pub struct SavePace {
     commands: u64,
     /// When `budget` last found that commands had been executed since the call before.
     worked_ns: u64,
-    /// The save gets one part in this many of the time.
+    /// The save gets 1/`parts` of the time.
     parts: u64,
     /// The time of the present window that has passed.
     window_ns: u64,

@@ -15,7 +15,8 @@ const FINISH_NS_MAX: u64 = 500_000_000;
 const FINISH_WAIT: Duration = Duration::from_micros(100);
 
 impl Server {
-    /// Ends the server. Returns the exit status: `status`, unless acknowledged data are not on disk.
+    /// Ends the server. Returns the exit status: `status`, or at least 1 if the last writes are not in the
+    /// append-only file on disk. Does not return if the process executes its program again (DEBUG RESTART).
     pub(super) fn shut_down(&mut self, mut status: i32) -> i32 {
         if let Some(load) = &self.host.incoming.load {
             load.stop();
@@ -50,8 +51,9 @@ impl Server {
         status
     }
 
-    /// Sends pending output and takes in connections that arrive, until `goes_on` returns false, or the
-    /// deadline. Nothing more is executed: `ending` is set, and the engine has stopped.
+    /// Sends pending output and takes in connections that arrive, until `goes_on` returns false, the deadline
+    /// has passed, or the event loop fails. Nothing more is executed: `ending` is set, and the engine has
+    /// stopped.
     fn drain_until(&mut self, deadline_ns: u64, goes_on: fn(&Server) -> bool) {
         loop {
             self.flush();

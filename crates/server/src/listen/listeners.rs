@@ -16,7 +16,7 @@ pub struct Listeners {
 
 #[derive(Default)]
 struct ListenerSlot {
-    /// How often this slot of the table was used; an event of an older listener has an older number.
+    /// How often this slot of the table was used; an event of an earlier listener has another number.
     generation: u32,
     listener: Option<(Source, Listener)>,
 }
@@ -49,7 +49,7 @@ impl Listeners {
         }
     }
 
-    /// The listener of an event; `None` if the slot has another listener now.
+    /// The listener of an event; `None` if it is closed.
     pub fn get(&self, slot: u32, generation: u32) -> Option<&Listener> {
         let slot = self.slots.get(slot as usize).filter(|slot| slot.generation == generation)?;
         slot.listener.as_ref().map(|(_, listener)| listener)

@@ -14,11 +14,11 @@ use sluice_numbers::info::text::MetricsFormat;
 use sluice_numbers::page::details::BasicCredentials;
 use std::net::IpAddr;
 
-/// Connections at a time, at most.
+/// The most connections at a time.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Length of a request's head, at most. Prometheus sends less than one KiB.
+/// The most bytes of a request's head. Prometheus sends less than one KiB.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// Headers of a request, at most.
+/// The most headers of a request.
 pub const HEADERS_MAX: usize = 64;
 /// The header with a user and a password, both in hexadecimal digits, separated by a colon.
 pub const USER_HEADER: &str = "sluice-user";
@@ -59,8 +59,8 @@ pub struct HttpRequest {
     pub is_from_page: bool,
     /// Whether a browser sends the request on behalf of a page, according to the header `Sec-Fetch-Site`.
     pub is_from_some_page: bool,
-    /// Whether the `Host` is an address or localhost: not a name that a stranger may have pointed
-    /// to this machine.
+    /// Whether the `Host` is an address or localhost, or is missing: it is not a name that a stranger may
+    /// have pointed to this machine.
     pub names_own_host: bool,
     /// The text format that the client prefers.
     pub format: MetricsFormat,
@@ -264,7 +264,8 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-/// The format that a client prefers; the older one, Prometheus, if the client states no preference.
+/// The format that a client prefers: OpenMetrics if the client accepts it no less than the older one,
+/// Prometheus; else Prometheus.
 fn format_of<'a, 'h: 'a>(accept: impl Iterator<Item = &'a Header<'h>>) -> MetricsFormat {
     let (mut open_metrics, mut text) = (0, 0);
     for range in accept.flat_map(words) {
@@ -294,7 +295,7 @@ fn format_of<'a, 'h: 'a>(accept: impl Iterator<Item = &'a Header<'h>>) -> Metric
     }
 }
 
-/// A quality value, `0` to `1` with at most three decimals, in thousandths; 0 if malformed.
+/// A quality value from `0` to `1`, in thousandths; 0 if malformed.
 fn thousandths(text: &str) -> u32 {
     let quality: f32 = text.parse().unwrap_or(0.0);
     (quality.clamp(0.0, 1.0) * 1000.0) as u32

@@ -2,8 +2,8 @@
 //! cannot change anything on the server.
 //!
 //! A header limits what the browser may do with the page: run the one script and apply the one style
-//! sheet in the file, identified by their hashes, and request data from this server. No name of a client
-//! or key can inject a script into the page.
+//! sheet in the file, identified by their hashes, show images from `data:` addresses, and request data from
+//! this server. No name of a client or key can inject a script into the page.
 
 use super::http::HttpContent;
 use base64ct::{Base64, Encoding};
@@ -14,7 +14,7 @@ const PAGE: &str = include_str!("page/page.html");
 /// The page as a body.
 const BODY: &[&[u8]] = &[PAGE.as_bytes()];
 
-/// The page with its header, computed once.
+/// The HTTP headers of the page, computed once.
 pub(super) struct PageFile {
     headers: String,
 }

@@ -22,7 +22,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(super) const SAMPLE_NS_MAX: u64 = SECOND_NS;
 /// Time between two points of the history.
 pub(super) const POINT_NS: u64 = 5 * SECOND_NS;
-/// Points in the history, at most: a quarter of an hour.
+/// The most points in the history: a quarter of an hour.
 pub(super) const POINTS_MAX: usize = 180;
 /// For this time after the page has requested its data, each sample includes them.
 const LOOK_NS: u64 = 10 * SECOND_NS;
@@ -64,8 +64,8 @@ pub(super) struct KeptSample {
     looks_at_slots: bool,
     /// Whether the page's data were requested with the sample.
     looks_at_page: bool,
-    /// Whether the sample was made for the history. Such a sample answers only the requests that were
-    /// waiting when it arrived.
+    /// Whether the sample was made for the history, and the requests that were waiting when it arrived are
+    /// answered. Later requests are answered with it only if no other sample comes in time.
     is_for_history: bool,
     texts: [Option<String>; 2],
     /// JSON of the page, by the result of checking the credentials.
@@ -84,7 +84,7 @@ pub(super) struct HistoryPoints {
 }
 
 impl Samples {
-    /// Whether the last sample can answer a waiting request at `now_ns`.
+    /// Whether a waiting request can be answered at `now_ns`, with the last sample or without any.
     pub fn serves(&self, request: &HttpRequest, now_ns: u64) -> bool {
         match request.resource {
             Some(Resource::Page | Resource::PageHistory { .. }) | None => true,
@@ -98,7 +98,7 @@ impl Samples {
         }
     }
 
-    /// The last sample if it is recent enough for a new request.
+    /// The last sample if it is recent enough for a new request, and not kept as one for the history.
     pub fn young(&self, now_ns: u64) -> Option<&KeptSample> {
         let is_young = |last: &&KeptSample| now_ns.saturating_sub(last.at_ns) < SAMPLE_NS_MAX;
         self.last.as_ref().filter(is_young).filter(|last| !last.is_for_history)
@@ -146,8 +146,8 @@ impl Samples {
         (ask.looks_at_page || ask.looks_at_slots).then_some(ask)
     }
 
-    /// Takes a sample from the main thread. The caller answers the waiting requests,
-    /// then calls [`Samples::keep`].
+    /// Takes a sample from the main thread, and adds a point to the history if one is due. The caller answers
+    /// the waiting requests, then calls [`Samples::keep`].
     pub fn take(&mut self, sample: Box<MetricsSample>, details: Option<Box<PageDetails>>, now: Now) {
         let (asked, is_for_history) = match std::mem::take(&mut self.asked) {
             AwaitedSample::ForRequests(ask) => (ask, false),
@@ -175,8 +175,8 @@ impl Samples {
         self.is_for_history = is_for_history;
     }
 
-    /// Marks the last sample once the waiting requests are answered: a history sample answers
-    /// no later request.
+    /// Marks the last sample once the waiting requests are answered: a history sample answers no later
+    /// request, unless the request has waited too long for another sample.
     pub fn keep(&mut self) {
         if let Some(last) = &mut self.last {
             last.is_for_history = self.is_for_history;

@@ -1,11 +1,12 @@
 //! The thread of the metrics endpoint: connections, their deadlines, and the replies to requests.
 //!
 //! Invariants: (1) there are at most [`CONNECTIONS_MAX`] connections; if all are taken, a new one replaces
-//! the connection that has been without a request for longest, so that silent strangers do not block others;
+//! the connection that has been without a request for longest, or else the one that has been reading its
+//! reply for longest, so that silent strangers do not block others; if all wait for a sample, it is refused;
 //! (2) every connection has a deadline in every state: for the head of a request, for a sample from the main
-//! thread, for reading a reply, for the next request; (3) a connection keeps the bytes of a request's head,
-//! and a reply as far as the socket has not taken it. `samples.rs` decides when the main thread is asked for
-//! a sample.
+//! thread, for reading a reply, for the next request, and for the client's end after the last reply; (3) a
+//! connection keeps at most the bytes of one head while a request waits or a reply is sent, and a reply as
+//! far as the socket has not taken it. `samples.rs` decides when the main thread is asked for a sample.
 
 use super::facts;
 use super::http::{
@@ -49,7 +50,7 @@ pub(super) const PAGE_ANSWER_NS_MAX: u64 = 2 * SECOND_NS;
 /// Starts the thread; returns the sender of its messages. The thread wakes `main` when it wants a sample.
 ///
 /// # Errors
-/// The system has no thread or no event loop for it.
+/// The thread, or its event loop, cannot be started.
 pub(super) fn start(main: MainThread) -> io::Result<Sender<ToEndpoint>> {
     // The thread ends on `ToEndpoint::End`, or with the process.
     threads::start_with_loop(Thread::Metrics, move |event_loop, inbox| {
@@ -70,7 +71,7 @@ struct EndpointThread {
     page: PageFile,
     table: Vec<HttpSlot>,
     samples: Samples,
-    /// Number of requests for metrics.
+    /// Number of requests for `/metrics` that were answered or failed for lack of a sample.
     scrapes: u64,
     /// Number of requests and connections that were refused, and of connections closed to make room for
     /// others.
@@ -253,8 +254,8 @@ impl EndpointThread {
         });
     }
 
-    /// A slot for a new connection: a free one, or that of the connection that has been without a
-    /// request for longest.
+    /// A slot for a new connection: a free one, or that of a connection that is closed for it; `None` if the
+    /// requests of all connections wait for a sample.
     fn free_slot(&mut self) -> Option<usize> {
         if let Some(slot) = self.table.iter().position(|slot| slot.connection.is_none()) {
             return Some(slot);
@@ -418,7 +419,7 @@ impl EndpointThread {
         self.read(key, now_ns);
     }
 
-    /// Answers a waiting request with the last sample.
+    /// Answers a waiting request with the last sample, or with an error if there is none.
     fn answer(&mut self, key: SessionKey, now_ns: u64) {
         let Some(connection) = self.connection(key) else { return };
         let HttpState::Waiting(request) = &connection.state else { return };

@@ -30,7 +30,7 @@ pub trait Codec: Send + fmt::Debug {
     /// Appends the closing message for the peer.
     fn end(&mut self, out: &mut Vec<u8>);
 
-    /// Bytes that the allocator has given out for the codec.
+    /// Heap bytes of the boxed codec.
     fn footprint(&self) -> usize;
 }
 

@@ -9,7 +9,7 @@
 //!
 //! The index is a slot in the table of the kind. The generation distinguishes the successive users of a
 //! slot: it shows the receiver of an event that the event's connection is gone. A new kind is a variant
-//! here, with its number, and an arm of the `match` in `Server::collect`.
+//! here, with its number, and an arm of the `match` in `take_other_event` (`iteration.rs`).
 //!
 //! A client has the kind 0, so that an I/O thread, whose event loop has only clients, need not
 //! check the kind.
@@ -20,9 +20,10 @@ use sluice_evloop::Token;
 /// The connection or socket that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A client's connection, by the session's key.
+    /// A client's connection, by the session's key. On the threads of handshakes and of the metrics endpoint:
+    /// a connection in the thread's own table.
     Client(SessionKey),
-    /// A socket on which the main thread accepts connections.
+    /// A socket on which the main thread, or the metrics endpoint, accepts connections.
     Listener {
         /// The slot in the table of listeners.
         slot: u32,
@@ -62,7 +63,7 @@ pub enum LinkChannel {
 }
 
 impl Endpoint {
-    /// Clients at a time, at most: an index has 24 bits.
+    /// The most clients at a time: an index has 24 bits.
     pub const CLIENTS_MAX: usize = 16_000_000;
 
     const CLIENT: u8 = 0;

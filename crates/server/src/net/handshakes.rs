@@ -6,13 +6,13 @@
 //!                           └── deadline, alert, end of the peer ──Failed──► a line for the log
 //! ```
 //!
-//! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) it counts for
-//! `maxclients` from its accept on, so that the thread's table is bounded; (3) a handshake ends after the
-//! time given to [`Handshakes::on`], however slowly it progresses; (4) the bytes that arrived with the
-//! handshake's last packet travel with the connection, and later bytes wait in the kernel until the
-//! connection is served: nothing is decoded here without a bound; (5) where processors are short, the
-//! thread gets a third of the time that other threads get, so that new connections do not delay connected
-//! clients.
+//! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) the thread's
+//! table is bounded: a client counts for `maxclients` from its accept on, and handshakes of the bus are
+//! limited to `HANDSHAKES_MAX`; (3) a handshake ends after the time given to [`Handshakes::on`], however
+//! slowly it progresses; (4) the bytes that arrived with the handshake's last packet travel with the
+//! connection, and later bytes wait in the kernel until the connection is served: nothing is decoded here
+//! without a bound; (5) where processors are short, the clients' handshake thread gets a third of the time
+//! that other threads get, so that new connections do not delay connected clients.
 
 use crate::net::{Endpoint, Stream, TlsCodec, send_now};
 use crate::threads::{self, Thread};
@@ -105,7 +105,7 @@ impl<T: Send + 'static> Handshakes<T> {
         self.in_progress
     }
 
-    /// Whether one more failure should be logged: at most [`TOLD_MAX`] a second.
+    /// Counts a failure; returns whether it should be logged as a warning: at most [`TOLD_MAX`] a second.
     pub fn failure_is_told(&mut self, now_s: u64) -> bool {
         if self.told.0 != now_s {
             self.told = (now_s, 0);
@@ -117,7 +117,7 @@ impl<T: Send + 'static> Handshakes<T> {
     /// Begins a handshake; `main` is woken when it is over.
     ///
     /// # Errors
-    /// The system has no thread or no event loop for the handshakes. The connection is closed then.
+    /// The thread of the handshakes, or its event loop, cannot be started. The connection is closed then.
     pub fn begin(&mut self, begin: NewHandshake<T>, main: Waker) -> io::Result<()> {
         let running = match &mut self.thread {
             Some(running) => running,
@@ -152,7 +152,8 @@ impl<T: Send + 'static> Handshakes<T> {
 
 fn start<T: Send + 'static>(row: Thread<'_>, at_most: Duration, main: Waker) -> io::Result<HandshakeLink<T>> {
     let (reports, outcomes) = mpsc::channel();
-    // The thread ends with the process. The first TLS connection waits for the start of the thread.
+    // The thread ends with the process, or if its event loop fails. The first TLS connection waits for the
+    // start of the thread.
     let sender = threads::start_with_loop(row, move |event_loop, inbox| {
         let thread = HandshakeThread {
             event_loop,
@@ -446,7 +447,7 @@ const HANDSHAKE: u8 = 0x16;
 pub const CLIENT_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
 /// How long the handshake of a cluster bus link may take.
 pub const NODE_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Failures that are logged in one second, at most.
+/// The most failures that are logged as warnings in one second.
 const TOLD_MAX: u32 = 10;
 const CLOSED: &str = "the other end closed the connection during the handshake";
 

@@ -1,4 +1,5 @@
-//! Socket options of connections. `Stream::connect` sets those of the connections that this server makes.
+//! Socket options of connections. `Stream::connect` and `Stream::dial` set those of the connections that this
+//! server makes.
 
 use socket2::{SockRef, Socket, TcpKeepalive};
 use std::os::fd::BorrowedFd;

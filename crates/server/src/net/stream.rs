@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Invariants: (1) a stream has one holder, by value; a stream sent to another thread is gone here; (2) a
-//! [`Stream`] is nonblocking and on its way between two holders: nothing is read from it or written to
-//! it; (3) bytes are read and written by the event loop that the stream was attached to, or by the one
+//! [`Stream`] is nonblocking and on its way between two holders: nothing is read from it, and only a
+//! keep-alive or a last text is written to it; (3) bytes are read and written by the event loop that the
+//! stream was attached to, or by the one
 //! thread that has the [`BlockingStream`]; (4) beside that thread, the holder of the [`StreamRemote`] may
 //! end the connection, which ends the thread's wait, and may send a keep-alive while the thread writes
 //! nothing; (5) received bytes that were not read travel beside the stream, with the same holder; (6) the
@@ -155,7 +156,7 @@ impl Stream {
         Ok(Stream { socket: OwnedFd::from(socket).into(), codec: None })
     }
 
-    /// Does the client's side of a TLS handshake. Blocks for at most `timeout`.
+    /// Does the client's side of a TLS handshake. Blocks for about `timeout` at most.
     ///
     /// # Errors
     /// An error of the system, a timeout, or a peer that is not accepted.

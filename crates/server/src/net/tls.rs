@@ -27,7 +27,7 @@ pub struct TlsState {
     of_links: bool,
     /// Whether MIGRATE's connections use TLS.
     of_migrations: bool,
-    /// Hash of the contents of the files from which the context was made.
+    /// Hash of the names and contents of the files from which the context was made.
     fingerprint: u64,
     /// Hash of the settings and file names, without the files' contents.
     settings: u64,
@@ -128,8 +128,9 @@ impl TlsState {
         Ok(TlsInForce { context: Some(context), fingerprint, settings })
     }
 
-    /// Checks the files again on a thread, when `tls-auto-reload-interval` has passed. Called at least
-    /// once a second. `now_s`: seconds of the monotonic clock. Returns a line for the log.
+    /// Takes the result of a check of the files, or begins another check on a thread when
+    /// `tls-auto-reload-interval` has passed. Called at least once a second. `now_s`: seconds of the
+    /// monotonic clock. Returns a line for the log, if there is news.
     pub fn tick(
         &mut self,
         config: &Config,
@@ -402,8 +403,8 @@ fn cannot(path: &Path, what: &str, error: &std::io::Error) -> String {
     format!("Failed to load {what}: {}: {}", path.display(), plain_error(error))
 }
 
-/// The files of a folder that contain certificates, in the order of their names; other files are skipped.
-/// The hashed names of OpenSSL's folders have no meaning here.
+/// The files of a folder that contain certificates, in the order of their names; other files are skipped, and
+/// files with the contents of an earlier one. The hashed names of OpenSSL's folders have no meaning here.
 fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, String> {
     let mut names =
         storage.list(folder).map_err(|error| cannot(folder, "CA certificate directory", &error))?;
@@ -424,7 +425,7 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
     Ok(found)
 }
 
-/// A hash of the names and contents of all files.
+/// A hash of the names and contents of all certificate and key files.
 fn fingerprint(sources: &Sources) -> u64 {
     let Sources { cert, key, alt_cert, alt_key, client_cert, client_key, ca, .. } = sources;
     let mut sum = 0_u64;

@@ -13,7 +13,8 @@ pub struct UnpackingCodec {
 }
 
 impl UnpackingCodec {
-    /// Decompresses `stream` on a connection whose bytes pass through `inner`.
+    /// A codec that continues the decompression `stream`, on a connection whose bytes pass through `inner`
+    /// (`None` on a plain connection).
     pub fn boxed(stream: PackedStream, inner: Option<Box<dyn Codec>>) -> Box<dyn Codec> {
         Box::new(UnpackingCodec { stream, inner })
     }

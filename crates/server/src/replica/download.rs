@@ -9,7 +9,7 @@
 //! Invariants: (1) the thread shares nothing with other downloads: socket, file and counters are its own
 //! (D-1); (2) the main thread never waits for this thread: to cancel, the main thread shuts the socket down,
 //! which ends the wait of this thread, and forgets the download; (3) a file with a wrong header, version or
-//! checksum keeps its temporary name (D-3); (4) the temporary name is removed in every case but the rename
+//! checksum never gets its final name (D-3); (4) the temporary name is removed in every case but the rename
 //! (D-5); (5) nothing here waits for a reader of the data (D-8).
 
 use super::progress::SyncProgress;
@@ -97,7 +97,7 @@ impl Download {
         &self.progress
     }
 
-    /// The next report, if there is one.
+    /// The next report, if there is one; `Failed` if the thread has ended without a last report.
     pub fn take(&self) -> Option<Report> {
         match self.reports.try_recv() {
             Ok(report) => Some(report),

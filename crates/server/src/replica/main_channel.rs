@@ -6,9 +6,10 @@
 //!                            └──────loaded────┴──► `Replay`: executed a block an iteration ──► the socket is received from again
 //! ```
 //!
-//! Invariants: (1) the buffer has at most the hard output limit of replicas and the bytes of one event;
-//! without such a limit, all bytes; (2) bytes are executed in the order of their arrival, and before
-//! those still in the socket; (3) an iteration executes at most one block.
+//! Invariants: (1) the buffer has at most the hard output limit of replicas and what the event loop has
+//! received beyond it before receiving stopped; without such a limit, all bytes; (2) bytes are executed in
+//! the order of their arrival, and before those still in the socket; (3) an iteration executes at most one
+//! block.
 
 use crate::connection::transport::Transport;
 use std::collections::VecDeque;
@@ -55,7 +56,7 @@ impl StreamBuffer {
         }
     }
 
-    /// Takes the next block.
+    /// Takes the first block; `None` if no bytes are left.
     pub fn take_block(&mut self) -> Option<Vec<u8>> {
         let block = self.blocks.pop_front()?;
         self.bytes -= block.len();
@@ -72,13 +73,13 @@ impl StreamBuffer {
         self.blocks.len()
     }
 
-    /// Bytes that the allocator has given out for the buffer.
+    /// Heap bytes of the buffer.
     pub fn footprint(&self) -> usize {
         self.blocks.capacity() * size_of::<Vec<u8>>() + self.blocks.len() * BLOCK_BYTES
     }
 }
 
-/// Bytes of the stream that an iteration executes at most: several hundred of the smallest commands.
+/// The most bytes of the stream that an iteration executes: several hundred of the smallest commands.
 const BLOCK_BYTES: usize = 16 * 1024;
 
 #[cfg(test)]

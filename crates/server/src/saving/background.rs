@@ -14,7 +14,8 @@
 //! written, and no file gets its name; (4) while entries that change are captured faster than entries are
 //! formatted ([`PRESSED_WEIGHT`]), nothing is compressed or delayed; beyond [`SPILL_WEIGHT`] the formatting
 //! thread does not wait for the disk either: what does not fit into the spool's memory goes into its scratch
-//! file. So the copies that are captured because entries change are held only as long as formatting takes.
+//! file. So, unless the scratch file cannot be written, the copies that are captured because entries change
+//! are held only as long as formatting takes.
 
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use crate::threads::Thread;
@@ -127,11 +128,12 @@ enum Commit {
     Passed,
 }
 
-/// The main thread is woken when the weight of the waiting pieces falls below this.
+/// The main thread is woken when the weight of the unformatted pieces, or the bytes that wait to be written
+/// to the file, fall below this.
 const CAUGHT_UP_WEIGHT: usize = 2 << 20;
-/// From this weight of unformatted pieces on, entries count as changing faster than they are formatted. The
-/// cursor with which the main thread captures unchanged entries stops at 4 MiB, so only changes can exceed
-/// that.
+/// From this weight of unformatted pieces on, until it falls below [`CAUGHT_UP_WEIGHT`], entries count as
+/// changing faster than they are formatted. The cursor with which the main thread captures unchanged entries
+/// stops at 4 MiB, so only changes can exceed that.
 const PRESSED_WEIGHT: usize = 6 << 20;
 /// From this weight on, the formatting thread must not wait for the disk any more. The weight is so high that
 /// a disk which is syncing some megabytes is usually ready before the weight is reached: bytes in the scratch
@@ -621,7 +623,7 @@ mod tests {
         assert_eq!(names, ["dump.rdb"]);
     }
 
-    /// Captured pieces of a keyspace with so many strings of 1 MiB, which compress well.
+    /// Captured pieces of a keyspace with `strings` strings of 1 MiB, which compress well.
     fn captured(strings: usize) -> Vec<Captured> {
         use sluice_keyspace::{KeyHasher, Keyspace, Layout, NewValue};
         let seed = sluice_base::HashSeed { k0: 1, k1: 2 };

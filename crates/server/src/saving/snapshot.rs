@@ -1,5 +1,4 @@
-//! The snapshot file on disk: written and read for the engine, and the files left by a server that ended
-//! during a save.
+//! The snapshot file on disk, written and read for the engine.
 
 use super::background::{BackgroundSink, Pass};
 use sluice_control::process::{SaveError, SnapshotSink};
@@ -32,10 +31,11 @@ struct SnapshotLocation {
 
 /// Permissions of a snapshot, before the process's umask.
 const MODE: u32 = 0o666;
-/// Bytes after which a snapshot is synced while it is written.
+/// Bytes after which a snapshot is synced while it is written, if it is to be synced early.
 const SYNC_EVERY: u64 = 16 << 20;
 
 /// Begins a snapshot of that name in the working directory; `number` makes the temporary name unique.
+/// `sync_early`: the file is synced while it is written, too, not only at its end.
 pub fn create(
     storage: &Arc<dyn Storage>,
     name: &[u8],

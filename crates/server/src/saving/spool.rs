@@ -10,10 +10,11 @@
 //! ```
 //!
 //! Invariants: (1) the main thread never waits and touches no file; (2) the thread that makes the snapshot
-//! waits for replicas only if no scratch file can be made or written, and for the thread that writes the
-//! file only until captured changes reach `SPILL_WEIGHT`; (3) memory: [`MEMORY_MAX`] and one piece, and
-//! [`LOADED_MAX`] and one piece for each replica; (4) a chunk is freed when the last reader has passed it,
-//! and the scratch file when the spool is dropped or the process ends.
+//! waits for replicas only if the scratch file cannot be made or written, and for the thread that writes the
+//! file also while captured changes weigh less than `SPILL_WEIGHT` of `background.rs`; (3) the pieces take at
+//! most [`MEMORY_MAX`] or the bytes of one larger piece, and for each replica less than [`LOADED_MAX`] plus
+//! one piece that were read ahead; (4) a chunk is freed when the last reader has passed it, and the scratch
+//! file when the writer and all readers of the file are gone, or when the process ends.
 
 use crate::threads::Thread;
 use sluice_base::Bytes;
@@ -30,14 +31,15 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of pieces kept in memory, at most.
+/// The most bytes of pieces kept in memory, apart from a single larger piece and from pieces read ahead.
 const MEMORY_MAX: usize = 4 << 20;
-/// Bytes read ahead for a reader.
+/// Nothing more is read ahead for a reader that has at least this many bytes read ahead.
 const LOADED_MAX: usize = 1 << 20;
-/// Bytes of disk that the scratch file leaves free at least, so that an append-only file there can grow.
+/// The scratch file leaves at least this many bytes of its disk free, so that an append-only file there can
+/// grow.
 const FREE_KEPT: u64 = 64 << 20;
-/// The scratch file leaves free at least one part in this many of the space that was free when the file was
-/// made.
+/// The scratch file also leaves free at least 1/`FREE_KEPT_SHARE` of the space that was free when the file
+/// was made.
 const FREE_KEPT_SHARE: u64 = 10;
 /// Permissions of the scratch file, which has a name only for a moment.
 const MODE: u32 = 0o600;
@@ -101,7 +103,7 @@ struct ScratchRange {
 }
 
 struct SpoolReader {
-    /// Number of the first chunk that was neither taken nor read ahead.
+    /// Number of the first chunk that was neither taken nor claimed by the loading thread.
     next: usize,
     loaded: VecDeque<Bytes>,
     loaded_bytes: usize,
@@ -151,7 +153,7 @@ pub struct TakenPiece {
     pub left_bytes: usize,
 }
 
-/// A spool for so many replicas. Its scratch file is made at `path` when needed, and is unlinked at once.
+/// A spool for `replicas` replicas. Its scratch file is made at `path` when needed, and is unlinked at once.
 pub fn for_replicas(
     storage: &Arc<dyn Storage>,
     path: PathBuf,
@@ -219,7 +221,7 @@ impl Spool {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of memory of the pieces that were not taken.
+    /// Bytes of memory of the pieces that not all readers have taken, with those that were read ahead.
     pub fn held_bytes(&self) -> usize {
         self.held.load(Relaxed)
     }
@@ -252,7 +254,7 @@ impl Spool {
         self.changed.notify_all();
     }
 
-    /// Wakes the main thread to check its replicas again.
+    /// Wakes the main thread to check its replicas again; does nothing if a thread writes the file.
     fn report(&self) {
         if self.taker == Taker::File {
             return;
@@ -339,7 +341,8 @@ impl SpoolState {
         self.chunks.get(number.checked_sub(self.first)?)
     }
 
-    /// Marks and returns a waiting reader whose next chunk is on disk, with the chunk's range.
+    /// Marks and returns a waiting reader whose next chunk is on disk and may be read ahead, with the chunk's
+    /// range.
     fn next_load(&mut self) -> Option<(usize, ScratchRange)> {
         for number in 0..self.readers.len() {
             let Some(reader) = &self.readers[number] else { continue };
@@ -393,7 +396,8 @@ impl SpoolWriter {
         self.spool.clone()
     }
 
-    /// Adds a piece. Waits in the cases that invariant 2 names. Errors: the snapshot was broken off.
+    /// Adds a piece. Waits in the cases that invariant 2 names. Errors: the snapshot was broken off, or no
+    /// reader is left.
     pub fn push(&mut self, piece: Bytes) -> Result<(), SaveError> {
         if piece.is_empty() {
             return Ok(());

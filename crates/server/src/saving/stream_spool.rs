@@ -24,7 +24,7 @@ pub struct SpooledStream {
     spool: Arc<Spool>,
 }
 
-/// Begins a spool for so many replicas, with its scratch file at `path`. Errors: a line for the log.
+/// Begins a spool for `replicas` replicas, with its scratch file at `path`. Errors: a line for the log.
 pub fn begin(
     storage: &Arc<dyn Storage>,
     path: PathBuf,

@@ -8,7 +8,7 @@ use sluice_storage::Storage;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The load under way. There is one at most, because the engine begins the next load only after it has the
+/// The load under way. There is at most one, because the engine begins the next load only after it has the
 /// result of this one.
 pub struct UserLoads {
     storage: Arc<dyn Storage>,

@@ -63,7 +63,7 @@ impl FrontOutput {
         self.outboxes().map(Outbox::capacity_bytes).sum()
     }
 
-    /// Bytes that the allocator has given out.
+    /// Heap bytes of this output.
     pub(crate) fn footprint(&self) -> usize {
         heap::boxed::<FrontOutput>()
             + heap::block(self.segments.capacity() * size_of::<(u64, Outbox)>())

@@ -1,8 +1,8 @@
 //! A client as one line of text: CLIENT LIST, CLIENT INFO and the log.
 //!
 //! Sizes are what this server holds: `rbs` is the memory of the replies that are not handed to the socket
-//! yet, and `rbp` is the largest amount of replies that was handed over at once lately. While a part of what
-//! was handed over is not sent yet, all unsent output counts as `omem`.
+//! yet, and `rbp` is the largest amount of replies that was handed over at once lately, or that waits to be.
+//! While a part of what was handed over is not sent yet, all unsent output counts as `omem`.
 
 use crate::{Caller, Closing, Medium, Session};
 use sluice_resp::Protocol;

@@ -15,7 +15,7 @@ pub enum FeedResult {
 
 /// Result of queueing a part of the stream for a replica.
 pub enum StreamTaken {
-    /// Number of bytes queued; 0 if there was nothing to queue.
+    /// Number of bytes queued; 0 if there was nothing to queue, or no room.
     Bytes(u64),
     /// The stream kept for the replica has ended: the replica has to ask for a new synchronisation.
     Failed,
@@ -27,7 +27,9 @@ impl Session {
         self.feed.is_some() || self.caller.replica_state().is_some_and(|replica| replica.snapshot_queued > 0)
     }
 
-    /// Queues pieces of the snapshot until `AHEAD_BYTES` are queued, and after the last piece the trailer.
+    /// Queues pieces of the snapshot until `AHEAD_BYTES` are queued or no piece is available, and after the
+    /// last piece the trailer, if there is one. If the replica needs the length first, nothing is queued
+    /// before the snapshot is complete.
     pub fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> FeedResult {
         let Some(feed) = &mut self.feed else { return FeedResult::Well };
         let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
@@ -84,7 +86,7 @@ impl Session {
         }
     }
 
-    /// Notes that the replica has taken `bytes` of output.
+    /// Notes that the replica has taken `bytes` of output, and queues further pieces of its snapshot.
     pub fn note_taken(&mut self, bytes: usize, syncs: &mut FullSyncs, now: Now) -> FeedResult {
         let Some(replica) = &mut self.caller.replica else { return FeedResult::Well };
         let of_snapshot = replica.snapshot_queued.min(bytes);

@@ -32,7 +32,7 @@ struct SessionSlot {
 }
 
 impl Sessions {
-    /// Bytes that the allocator has given out. O(slots).
+    /// Heap bytes of the table and of the sessions in it. O(slots).
     pub fn footprint(&self) -> usize {
         heap::vec(&self.slots) + heap::vec(&self.free) + self.iter().map(Session::footprint).sum::<usize>()
     }
@@ -86,7 +86,8 @@ impl Sessions {
         if slot.generation == key.generation { slot.session.as_deref_mut() } else { None }
     }
 
-    /// Takes a session out of the table to execute; [`Sessions::put_back`] must follow.
+    /// Takes a session out of the table to execute; [`Sessions::put_back`] must follow. `None` if the session
+    /// has ended, or executes already.
     #[inline]
     pub fn take(&mut self, key: SessionKey) -> Option<Box<Session>> {
         let slot = self.slots.get_mut(key.slot as usize)?;
@@ -125,12 +126,13 @@ impl Sessions {
         self.slots.iter_mut().filter_map(|slot| slot.session.as_deref_mut())
     }
 
-    /// Number of slots: the bound of a walk by slot.
+    /// Number of slots, used or free; the slot of each session is below it.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// The session in a slot, for walks that stop and go on.
+    /// The session in a slot, for loops over all slots that stop and continue later; `None` if the slot is
+    /// free, or its session executes right now.
     #[inline]
     pub fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
         self.slots.get_mut(slot)?.session.as_deref_mut()

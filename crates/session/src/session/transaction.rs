@@ -49,7 +49,7 @@ impl QueueRoute {
 }
 
 impl Transaction {
-    /// Bytes that the allocator has given out.
+    /// Heap bytes of the transaction.
     pub fn footprint(&self) -> usize {
         heap::boxed::<Transaction>() + self.requests.footprint() + heap::vec(&self.prepared)
     }
@@ -109,7 +109,8 @@ impl Transaction {
         self.aborted = true;
     }
 
-    /// Queues a command; `flags` are those of the command, or of the script that it runs.
+    /// Queues a command, unless the transaction is aborted; `flags` are those of the command, or of the
+    /// script that it runs.
     pub fn push(&mut self, flags: Flags, prepared: Prepared, request: &Request<'_>) {
         // EXEC of an aborted transaction runs nothing, so nothing is kept.
         if self.aborted {

@@ -31,7 +31,7 @@ impl MovesWorld {
         self.order(id, &words, what);
     }
 
-    /// Sends the operators' random commands.
+    /// Takes the replies to the operators' earlier commands, and sends new random commands.
     pub(super) fn order_moves(&mut self) {
         self.hear_answers();
         let rates = self.plan.rates;
@@ -75,7 +75,8 @@ impl MovesWorld {
         replicas.get(at).copied()
     }
 
-    /// Sends MIGRATESLOTS with one to three groups of slots; clients write to some of these.
+    /// Sends MIGRATESLOTS with up to three groups of slots, if the node is a primary with slots and suitable
+    /// groups were drawn; clients write to some of these slots.
     fn migrate(&mut self, source: NodeId) {
         let own = self.hosts[source].own_line();
         if !own.is_primary || own.slots.is_empty() {

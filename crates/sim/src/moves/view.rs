@@ -37,7 +37,7 @@ pub fn lines_of(text: &str) -> Vec<NodeLine> {
     text.lines().filter_map(line_of).collect()
 }
 
-/// Parses the line with the flag `myself`.
+/// Parses the line with the flag `myself`; an empty line if there is none.
 pub fn own_line(text: &str) -> NodeLine {
     lines_of(text).into_iter().find(|line| line.is_myself).unwrap_or_default()
 }

@@ -187,7 +187,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// One step: time, clients, an iteration of each node, checks.
+    /// One step: time, starts of nodes, clients, connections, an iteration of each node that is not
+    /// suspended, checks.
     pub(super) fn step(&mut self) -> Result<(), String> {
         self.steps += 1;
         let ms = 1 + self.rng.below(self.plan.step_ms);
@@ -243,7 +244,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Notes that a replica has taken the place of its primary.
+    /// Notes the node's present primary. If the node has taken the place of its primary since the last look,
+    /// notes in the ledger which writes may be lost.
     fn follow_roles(&mut self, id: NodeId) {
         let host = &self.hosts[id];
         let Some(node) = &host.node else { return };

@@ -101,7 +101,7 @@ impl SimNode {
         }
     }
 
-    /// The result of a connection that a link asked for.
+    /// Handles the result of a connection that a link asked for.
     pub fn bus_connected(&mut self, link: LinkKey, made: Result<ConnId, &str>, net: &mut Net) {
         let Some(bus) = &mut self.bus else { return };
         let is_wanted = bus.dialling.contains(&link);

@@ -18,7 +18,7 @@ use sluice_replication::{Input, SyncFailure};
 use std::sync::PoisonError;
 
 impl SimNode {
-    /// The event loop has released the connection.
+    /// Makes the event loop release the link's connection, if that was requested.
     pub(super) fn end_leave(&mut self, net: &mut Net) {
         match std::mem::replace(&mut self.holder, Holder::Nobody) {
             Holder::Leaving(conn, first) => self.holder = Holder::Left(conn, first),

@@ -18,7 +18,7 @@ impl SimNode {
         self.calls.push((Call::Export(job), usize::from(port - port_of(0))));
     }
 
-    /// The result of a connection that a move asked for.
+    /// Handles the result of a connection that a move asked for.
     pub fn export_connected(&mut self, job: JobName, made: Result<ConnId, &str>, net: &mut Net) {
         let at = self.exports.iter().position(|dial| dial.job == job);
         match (made, at) {

@@ -37,7 +37,7 @@ impl SimNode {
         self.wired(net).link_input(input);
     }
 
-    /// The event loop has released the link's connection.
+    /// Reports to the link that the event loop has released its connection.
     pub(super) fn link_left(&mut self, net: &mut Net) {
         let attempt = self.attempt;
         self.wired(net).link_left(attempt);
@@ -48,7 +48,7 @@ impl SimNode {
         self.wired(net).carry_out();
     }
 
-    /// The result of a connection that the link asked for.
+    /// Handles the result of a connection that the link asked for.
     pub fn connected(&mut self, attempt: u64, made: Result<ConnId, &str>, net: &mut Net) {
         if attempt != self.attempt || !matches!(self.holder, Holder::Connecting) {
             if let Ok(conn) = made {

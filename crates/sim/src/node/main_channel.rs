@@ -2,7 +2,7 @@
 //! counterpart of `server/iteration/main_channel.rs`.
 //!
 //! Invariants: (1) the buffered stream is executed after the snapshot is loaded, in order, and before
-//! bytes that are still in the network; (2) an iteration executes one block at most.
+//! bytes that are still in the network; (2) an iteration executes at most one block.
 
 mod link;
 

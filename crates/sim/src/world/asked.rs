@@ -26,7 +26,8 @@ impl World {
         let name = key_of(self.promises);
         let replicas = 1 + self.rng.below(self.hosts.len() as u64 - 1);
         let is_strict = self.plan.nodes[id].is_strict;
-        // While a node has no first base of its append-only file, the promise is always about disks.
+        // In a run with faulty disks, the promise is about disks as long as a node has no first base of its
+        // append-only file.
         let is_about_disks = self.rng.below(2) == 1 || self.disks.are_drawn() && self.has_no_base();
         let asked = match is_about_disks {
             _ if is_strict && self.rng.below(3) == 0 => AskedFor::Answer,

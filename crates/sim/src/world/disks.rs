@@ -13,7 +13,7 @@ use crate::disk::DiskFault;
 use crate::net::NodeId;
 
 impl World {
-    /// Makes a disk faulty, or heals one.
+    /// Heals the disks whose time has come, has faulty logs rewritten, and perhaps makes a disk faulty.
     pub(super) fn break_disks(&mut self) {
         if !self.disks.are_drawn() {
             return;

@@ -22,7 +22,7 @@ use crate::promises::key_of;
 use std::collections::BTreeSet;
 
 impl World {
-    /// Asks for a failover, or aborts one.
+    /// Perhaps asks for a failover, aborts one, or makes a step of one slow.
     pub(super) fn hand_over_or_abort(&mut self) {
         let is_left = self.handovers.under_way.is_none() && self.has_failover(self.primary);
         let is_seen = self.is_seen(self.primary);

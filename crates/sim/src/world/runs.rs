@@ -22,7 +22,7 @@ use crate::workload::Words;
 use sluice_base::Rng;
 use sluice_resp::{Value, decode};
 
-/// Number of runs whose keys are checked after each iteration; all runs are checked at starts, after
+/// Number of latest runs whose keys are checked after each iteration; all runs are checked at starts, after
 /// snapshots and at the end.
 const LOOKED_FOR: usize = 6;
 
@@ -36,7 +36,7 @@ fn open_at(node: &SimNode) -> Option<OpenAt> {
 }
 
 impl World {
-    /// Starts a run, or disturbs one.
+    /// Takes the replies to runs; perhaps starts a run, changes a library, or disturbs nodes with open units.
     pub(super) fn run_something(&mut self) -> Result<(), String> {
         if !self.runs.are_drawn() {
             return Ok(());
@@ -153,7 +153,8 @@ impl World {
         course.eval()
     }
 
-    /// Causes a fault while an execution unit is open.
+    /// Perhaps disturbs a node while its execution unit is open: by a kill, a crash, a shutdown, a save or
+    /// another event.
     fn disturb(&mut self, id: NodeId) {
         let is_open = self.hosts[id].node.as_ref().is_some_and(|node| node.engine.has_open_unit());
         if !is_open {
@@ -350,8 +351,8 @@ impl World {
         self.crash(id);
     }
 
-    /// Repeats the Sentinel's order to become a primary, which a busy script may have refused, and
-    /// kills the script.
+    /// Perhaps repeats the Sentinel's order to become a primary, which a busy script may have refused, after
+    /// killing the script.
     pub(super) fn insist_on_primary(&mut self) {
         let id = self.primary;
         if self.runs.are_drawn() && self.followed(id).is_some() && self.runs.rng.below(10) == 0 {

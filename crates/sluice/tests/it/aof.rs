@@ -557,7 +557,7 @@ fn a_crash_of_the_machine_at_any_step_loses_nothing_that_always_has_acknowledged
     }
 }
 
-/// Waits until no rewrite is under way or scheduled.
+/// Waits until no rewrite is under way or scheduled, and checks that the last one has succeeded.
 fn rewritten(client: &mut Client) {
     until("the rewrite", || {
         let busy =
@@ -1031,7 +1031,7 @@ fn each_server_loads_the_folder_of_the_other() {
     assert_eq!(digest(&mut server_in(&dir, &[]).client()), theirs);
 }
 
-/// A server whose syncs take `fsync_us`, and whose backlog is full at 100,000 bytes.
+/// A server whose syncs take `fsync_us` microseconds longer, and whose backlog is full at 100,000 bytes.
 fn server_with_slow_disk(dir: &Dir, fsync_us: u64, arguments: &[&str]) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
@@ -1363,8 +1363,9 @@ fn crash_while_switching(step: u64, seed: u64) -> Option<()> {
     Some(())
 }
 
-/// Sends one line of the test; returns whether the server has answered. Writes while the file is off, or
-/// on without a base, may be lost until the base is in force.
+/// Sends one line of the test, or waits for the end of a rewrite (`wait`); returns whether the server has
+/// answered. Counts the increments in `given`. Writes while the file is off, or on without a base, may be
+/// lost until the base is in force: only an answer with `is_kept` raises `kept`.
 fn switch(client: &mut Client, line: &str, given: &mut i64, kept: &mut i64, is_kept: bool) -> bool {
     use std::io::{Read, Write};
     if line == "wait" {
@@ -1451,7 +1452,8 @@ fn elements(client: &mut Client, list: u64) -> u64 {
     count
 }
 
-/// Starts the process repeatedly, and kills it while clients write and the file is rewritten.
+/// Starts the process repeatedly, kills it while clients write and the file is rewritten, and checks the
+/// writes that `policy` promises. Returns the number of rounds.
 fn kill_in_a_loop(policy: &str) -> u32 {
     let dir = Dir::new();
     let begun = Instant::now();

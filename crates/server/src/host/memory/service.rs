@@ -19,13 +19,13 @@ const MEMORY_RECENT_NS: u64 = 300_000_000;
 /// How long a reading is valid for INFO while no other command runs: as long as the reference's reading
 /// of its allocator.
 const MEMORY_SHOWN_NS: u64 = 100_000_000;
-/// How long a reading is valid on a server at rest.
+/// How long a reading is valid for the memory peak while no sign shows growth.
 const MEMORY_AT_REST_NS: u64 = 1_000_000_000;
 
 impl Host {
-    /// Reads the numbers of the allocator. Also called at the end of a load: INFO reads the numbers anew
-    /// only after commands, and a load is no command, so INFO would otherwise show memory from the middle
-    /// of the load for a tenth of a second.
+    /// Reads the numbers of the allocator, and updates the peak. Also called at the end of a load: INFO reads
+    /// the numbers anew only after commands, and a load is no command, so INFO would otherwise show memory
+    /// from the middle of the load for a tenth of a second.
     pub(crate) fn read_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         let loading = self.incoming.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
         let numbers = self.allocator.allocated().with_entries(keyspace.chunk_memory().plus(loading));
@@ -38,9 +38,9 @@ impl Host {
         numbers
     }
 
-    /// Updates the memory peak. The numbers are read only once a second while no sign shows growth: a
-    /// reading costs some 400,000 instructions, which is most of the work of a server at rest, and was a
-    /// twelfth of the work of a server that answered single GETs at a tenth of its capacity.
+    /// Updates the memory peak. The numbers are read only once a second while no sign shows growth and no
+    /// load runs: a reading costs some 400,000 instructions, which is most of the work of a server at rest,
+    /// and was a twelfth of the work of a server that answered single GETs at a tenth of its capacity.
     pub(in crate::host) fn watch_peak(&mut self, keyspace: &Keyspace, commands: u64) {
         let signs = SignsOfGrowth {
             commands,

@@ -93,8 +93,8 @@ impl Host {
         }
     }
 
-    /// Puts the configured certificates and TLS settings in force. Errors: text for the client; the log
-    /// has the reason.
+    /// Puts the configured certificates and TLS settings in force, and drops the connections that MIGRATE
+    /// keeps. Errors: text for the client; the log has the reason.
     pub fn apply_tls(&mut self, config: &Config) -> Result<(), String> {
         let storage = self.storage.clone();
         self.kept_links.forget();
@@ -189,7 +189,7 @@ impl Host {
         listened.map_err(drop)
     }
 
-    /// Raises the descriptor limit for a new number of threads. Threads take precedence: if too few
+    /// Adjusts the descriptor limit to the configured threads. Threads take precedence: if too few
     /// descriptors are left for `maxclients`, a warning is logged.
     fn allow_threads(&mut self, config: &Config) {
         let allowed = listen::adjust_descriptor_limit(config, &mut drop);
@@ -317,7 +317,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     }),
 ];
 
-/// Directives that TLS contexts depend on.
+/// Directives that TLS contexts depend on, without those that have other effects as well.
 const TLS_DIRECTIVES: &[ParamId] = &[
     param::TLS_CERT_FILE.any(),
     param::TLS_KEY_FILE.any(),

@@ -19,7 +19,7 @@ pub struct Batches {
     /// With `appendfsync always`: batches whose replies wait for the append-only file, with the position
     /// that must be durable before the replies are sent.
     pub(super) kept: BTreeMap<SessionKey, (u64, Box<Batch>)>,
-    /// Whether batches were executed in this iteration.
+    /// Whether executed batches were sent back in this iteration.
     pub(super) has_served: bool,
 }
 
@@ -29,7 +29,7 @@ impl Batches {
         self.kept.remove(&key);
     }
 
-    /// Bytes that the allocator has given for the lists.
+    /// Heap bytes of the lists, without the batches in them and without `kept`.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.messages) + heap::vec(&self.group) + heap::vec(&self.executed)
     }

@@ -21,7 +21,7 @@ impl Copies {
     /// The most room of a kept buffer: a copied text and some more.
     pub(super) const COPY_BYTES_MAX: usize = 2 * SHARED_BYTES_MIN;
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the buffers and lists.
     pub(in crate::iothreads::thread) fn footprint(&self) -> usize {
         heap::vec(&self.buffers)
             + self.buffers.iter().map(heap::vec).sum::<usize>()
