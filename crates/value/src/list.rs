@@ -269,7 +269,7 @@ impl List {
         self.push_back(item.bytes(&mut IntBuffer::new()), context);
     }
 
-    /// Removes the first element after `read` has seen it.
+    /// Removes the first element after `read` has seen it; `None` if the list is empty.
     pub fn pop_front<R>(
         &mut self,
         context: &mut ListContext,

@@ -60,7 +60,7 @@ impl StreamContext {
     }
 }
 
-/// Bytes of removed nodes, at most, that are dropped at once.
+/// Removed nodes, or a removed group, of at most this many bytes are dropped at once.
 const DROPPED_HERE_MAX: usize = 64 << 10;
 
 impl Stream {

@@ -4,16 +4,16 @@
 //! its leaf is made and moved along with every edit. They limit a walk to an eighth of the row, as long as
 //! edits are spread evenly; a leaf whose marks have gathered at one end gets new ones.
 //! Invariants: (1) each mark names the begin of an element and its index, or the end of the row; (2) marks
-//! are in order. A mark of the first removed element then names the element after the removed ones; marks of
-//! further removed elements fall back to the mark before. Rows of more than 65,535 bytes have no marks and
-//! are searched from the front.
+//! are in order. After a removal, a mark of the first removed element names the element after the removed
+//! ones; marks of further removed elements fall back to the previous mark. Rows of few elements or of more
+//! than 65,535 bytes get no marks and are searched from the front.
 
 use super::row::{self, RowGap};
 use std::ops::Range;
 
 /// Number of marks in a row.
 const MARKS: usize = 7;
-/// The least number of elements with which a row has marks.
+/// The least number of elements with which a row gets marks.
 const MARKED_FROM: usize = 16;
 
 /// Positions in a row. An unused mark names the begin of the row.
