@@ -35,7 +35,7 @@ static SETTINGS: &[u8; 50] = b"cache_oblivious:false,lg_extent_max_active_fit:13
 /// The allocator, which records the size of the last refused allocation.
 pub struct Noting(tikv_jemallocator::Jemalloc);
 
-/// Bytes of the last refused allocation of any thread; 0 where there was none. Relaxed: the thread whose
+/// Bytes of the last refused allocation of any thread; 0 if there was none. Relaxed: the thread whose
 /// allocation was refused is the one that reports it.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
@@ -199,8 +199,7 @@ fn is_reporter() -> bool {
     REPORTER.load(Relaxed) == nix::unistd::gettid().as_raw()
 }
 
-/// A block for the reporting thread; null where there is no room. `align` is a power of two, at
-/// most a page.
+/// A block for the reporting thread; null if there is no room. `align` is a power of two, at most a page.
 #[cold]
 fn report_memory(bytes: usize, align: usize) -> *mut u8 {
     let start = REPORT_USED.load(Relaxed).next_multiple_of(align);

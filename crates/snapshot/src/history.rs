@@ -3,8 +3,8 @@
 //! A snapshot names the position in its fields `repl-id` and `repl-offset`; a log (append-only file) names it
 //! in annotations after commands and transactions (`docs/formats/aof.md`). A command or transaction that no
 //! annotation follows has moved the data away from the last position: replicas of that history may lack the
-//! change, or have it. If a log does not begin at the position at which the log before it ended, a crash has
-//! cut off the end of the earlier log, whose sync had failed.
+//! change, or have it. If a log does not begin at the position at which the previous log ends, a crash has
+//! cut off the end of the previous log, whose sync had failed.
 
 use std::mem::take;
 

@@ -5,8 +5,8 @@
 //!     └─────────┴── dropped: the temporary file is removed, the old file stays
 //! ```
 //!
-//! Each step is one operation of [`Storage`], so the caller decides when and on which thread to
-//! wait for the disk.
+//! Each step is one operation of [`Storage`] or of the file, so the caller decides when and on which thread
+//! to wait for the disk.
 
 use super::{Storage, StorageFile};
 use std::io;

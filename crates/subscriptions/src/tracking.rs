@@ -61,7 +61,8 @@ pub struct Tracking {
     /// Clients whose held-back invalidations are sent at the end of an iteration, unless a transaction or
     /// script is suspended.
     pub releasing: Vec<SessionKey>,
-    /// Redirection targets of clients that have since ended; they have to drop all copies.
+    /// Redirection targets of clients whose tracking was ended by a disconnection or by RESET; these targets
+    /// have to drop all copies.
     pub orphaned: Vec<SessionKey>,
     /// Reused memory for the receivers of an invalidation.
     pub targets: Vec<SessionKey>,
@@ -561,7 +562,7 @@ pub(crate) const ITEMS_PER_KEY: usize = 64;
 /// If more than one item in this many is dead, all shards are swept in slices.
 const DEAD_SHARE: usize = 4;
 
-/// Time between sweeps of one shard while fewer items than [`DEAD_SHARE`] says are dead, in ns: a pass over
+/// Time between sweeps of one shard, in ns, unless [`DEAD_SHARE`] requires a sweep of all shards: a pass over
 /// all shards takes 102 seconds.
 const SWEEP_EVERY_NS: u64 = 100_000_000;
 

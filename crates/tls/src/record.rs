@@ -567,7 +567,7 @@ impl RecordRefusal {
     }
 }
 
-/// Blocks that count for a record with so many bytes.
+/// Number of blocks that a record with this many bytes counts as, its tag included.
 fn blocks_of(bytes: usize) -> u64 {
     bytes.div_ceil(16) as u64 + 1
 }

@@ -347,7 +347,7 @@ impl Set {
         }
     }
 
-    /// The set of an intset's bytes; `None` where they are malformed.
+    /// The set of an intset's bytes; `None` if they are malformed.
     pub fn from_intset(bytes: &[u8]) -> Option<Set> {
         let body = SetBody::Ints(Arc::new(bytes.to_vec()));
         intset::is_valid(bytes).then(|| Set(Box::new(SetRoot { encoding: SetEncoding::Intset, body })))

@@ -112,7 +112,7 @@ impl Appender {
         self.synced < self.written && self.health != FileHealth::Lost
     }
 
-    /// Bytes of memory that the allocator has given out for waiting blocks and kept buffers.
+    /// Bytes of heap memory that waiting blocks and kept buffers take.
     pub fn footprint(&self) -> usize {
         let blocks = self.waiting.iter().map(|block| heap::vec(&block.bytes)).sum::<usize>();
         let spent = self.spent.iter().map(heap::vec).sum::<usize>();

@@ -589,9 +589,9 @@ impl Folder {
 }
 
 impl NewBase {
-    /// Begins a base in `folder`, under a temporary name with this process's id and `number`, so that a
-    /// base that was broken off may still be there. The base counts after [`Folder::finish_base`] has named
-    /// it. `sync_early`: force the base to disk every 32 MiB. Errors: a line for the log.
+    /// Begins a base in `folder`, under a temporary name with this process's id and `number`: so the file of
+    /// a base that was broken off may still exist beside it. The base counts after [`Folder::finish_base`]
+    /// has named it. `sync_early`: force the base to disk every 32 MiB. Errors: a line for the log.
     pub fn begin(
         storage: Arc<dyn Storage>,
         folder: &Path,

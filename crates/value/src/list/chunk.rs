@@ -125,8 +125,8 @@ impl Chunk {
         chunk
     }
 
-    /// Replaces the contents by a row that fits; `false`, with the chunk unchanged, if it is shared, too
-    /// small, or cannot count so many elements.
+    /// Replaces the contents by a row that fits; `false`, with the chunk unchanged, if it is shared or too
+    /// small, or if the row has more than 65,535 elements.
     pub(super) fn load(&mut self, row: &[u8], count: usize, uniform: usize) -> bool {
         let capacity = self.capacity();
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };

@@ -248,7 +248,7 @@ impl ConsumerGroup {
     pub fn last_id(&self) -> StreamId {
         self.0.last_id
     }
-    /// Number of entries that were sent to consumers, where that is known.
+    /// Number of entries that were sent to consumers; `None` if it is not known.
     pub fn entries_read(&self) -> Option<u64> {
         self.0.entries_read
     }

@@ -122,7 +122,7 @@ impl EntryLog {
         self.last_id
     }
 
-    /// The id of the first entry; [`StreamId::MIN`] where there is none.
+    /// The id of the first entry; [`StreamId::MIN`] if there is none.
     pub fn first_id(&self) -> StreamId {
         self.first_id
     }

@@ -113,7 +113,7 @@ impl RowLeaf {
         row::gap_from(row, self.0.header.marks.last_before(is_before), edge)
     }
 
-    /// Offset of the element at `index`; the row's length where there is none. Costs the same as
+    /// Offset of the element at `index`; the row's length if there is none. Costs the same as
     /// [`RowLeaf::gap_of`].
     pub(super) fn offset_of(&self, index: usize) -> usize {
         row::offset_from(self.row(), self.0.header.marks.last_up_to(index), index)

@@ -160,7 +160,7 @@ impl<'a> Iterator for RowIter<'a> {
     }
 }
 
-/// Offset of the element at `index`; the row's length where there is none.
+/// Offset of the element at `index`; the row's length if there is none.
 pub(super) fn offset_of(row: &[u8], index: usize) -> usize {
     offset_from(row, RowGap::default(), index)
 }
