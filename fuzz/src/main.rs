@@ -1,9 +1,9 @@
 //! Mutation fuzzing on the stable toolchain: `sluice-fuzz TARGET SEED SECONDS CRASH_FILE [careful]`.
 //!
 //! `cargo xtask fuzz` starts this program, limits its memory and collects its crashes. The inputs are a
-//! function only of target and seed, so a run that died can be repeated: with `careful` every input is
-//! written to the crash file before it is tried, and the last one is still there after a stack overflow, an
-//! abort, or a kill.
+//! function only of the target, its corpus and the seed, so a run that died can be repeated: with `careful`
+//! every input is written to the crash file before it is tried, and the last one is still there after a stack
+//! overflow, an abort, or a kill.
 //!
 //! Invariants: (1) a panic ends the run and leaves its input in the crash file; (2) an input
 //! that takes longer than [`INPUT_SECONDS_MAX`] is a failure like a panic; (3) time only
@@ -125,7 +125,7 @@ fn corpus(target: &Target) -> Corpus {
     Corpus::new(seeds)
 }
 
-/// Tries inputs until the time is over or one fails.
+/// Tries inputs until the time is over or one fails; the seeds are tried even if the time is over.
 #[expect(
     clippy::disallowed_methods,
     reason = "a fuzzing run is bounded by time; its inputs are not a function of it"

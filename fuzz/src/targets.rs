@@ -1,4 +1,4 @@
-//! The targets: one row per function, with initial inputs and words of its format.
+//! The targets: one entry for each function, with initial inputs and words of its format.
 
 /// A function that takes any bytes and must neither panic nor hang.
 pub(crate) struct Target {
@@ -10,8 +10,8 @@ pub(crate) struct Target {
     pub(crate) words: &'static [&'static [u8]],
 }
 
-/// Every target, in the order in which they run. `canary` and the like fail on purpose and are only run
-/// to check the runner.
+/// Every target, in the order in which they run. The two `canary` targets fail on purpose and run only to
+/// check the runner.
 pub(crate) const TARGETS: &[Target] = &[
     Target {
         name: "resp-requests",
@@ -484,7 +484,7 @@ fn canary_abort(data: &[u8]) {
     }
 }
 
-/// Words of user rules.
+/// Words of ACL rules, for both targets about users.
 const USER_WORDS: &[&[u8]] = &[
     b"user ",
     b"on",

@@ -35,7 +35,7 @@ fn sources(cert: &[u8], key: &[u8], ca: &[u8]) -> Sources {
     }
 }
 
-/// The reference's defaults.
+/// The reference's defaults, except for the versions and the size of the session cache.
 fn options(protocols: &str) -> Options {
     Options {
         client_auth: ClientAuth::Required,
@@ -70,8 +70,8 @@ fn feed(session: &mut Session, bytes: &[u8], piece: usize, buffers: &mut Buffers
 }
 
 /// Passes bytes to a server session: the first byte selects the version, the second the size of the
-/// pieces. If the third is odd, the following bytes are changes of a real client's flights: offset (2
-/// bytes), bits to flip.
+/// pieces. If the third is even, the server receives the following bytes as they are. If it is odd, they are
+/// changes of a real client's flights: offset (2 bytes), bits to flip.
 pub(crate) fn server(data: &[u8]) {
     let [version, piece, mode, rest @ ..] = data else { return };
     let context = &CONTEXTS[usize::from(version % 2)];

@@ -1,4 +1,4 @@
-//! Rules of users and roles, files of users, and `user` and `role` lines of the configuration file.
+//! Rules of users, files of users and roles, and `user` lines of the configuration file.
 
 use sluice_acl::{ConfigUsers, User, Users};
 use sluice_config::{Config, Force, parse_file, rewrite};

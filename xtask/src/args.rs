@@ -38,7 +38,7 @@ impl Arguments {
         Ok(Some(self.left.remove(at)))
     }
 
-    /// Removes `--name N`; `default` where it is absent. `_` may group the digits.
+    /// Removes `--name N`; `default` if it is absent. `_` may group the digits.
     pub(crate) fn number(&mut self, name: &str, default: u64) -> Result<u64> {
         Ok(self.option_number(name)?.unwrap_or(default))
     }

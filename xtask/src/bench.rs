@@ -6,9 +6,9 @@
 //! time is the kernel's count for the server's process (`rows.rs` has the rows, `measure.rs` says how each is
 //! measured, `load.rs` has the load, `process.rs` reads the counts).
 //!
-//! Invariants: (1) nothing but the two servers is needed; (2) a row that a server refuses is printed as
-//! refused, with the server's text, and the other rows are measured; (3) a row without a figure is never
-//! printed as a number.
+//! Invariants: (1) nothing but the two servers is needed; (2) a row that fails at either server is printed as
+//! not run, with the error, and the other rows are measured; (3) a row without a figure is never printed as a
+//! number.
 
 mod load;
 mod measure;

@@ -185,7 +185,7 @@ fn differential_of(
     differential::differential(&[&words[..], &more].concat()).map(|()| Ran::Passed)
 }
 
-/// The environment variable that makes a crate's build contain a deliberate mistake:
+/// The environment variable that names a deliberate mistake, which a crate's build then contains: see
 /// `crates/queue/src/primitive.rs`.
 pub(crate) const MUTANT_VARIABLE: &str = "SLUICE_MUTANT";
 

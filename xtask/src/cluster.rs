@@ -1,7 +1,7 @@
 //! A cluster of three primaries, with a replica for each if a task wants it.
 //!
 //! Invariant: a program leaves the slots with their original primaries, so that the next program finds
-//! the same cluster; [`Cluster::is_unchanged`] checks this.
+//! the same cluster; [`Cluster::is_unchanged`] checks the ranges of slots.
 
 use std::path::Path;
 use std::time::Duration;
@@ -74,7 +74,8 @@ impl Cluster {
         self.nodes.iter().map(|node| node.port.to_string()).collect()
     }
 
-    /// Waits until every primary has exactly its original slots, and no slot is open.
+    /// Waits until each primary has exactly one of the original ranges of slots, no slot is open, and the
+    /// cluster serves.
     pub(crate) fn is_unchanged(&self) -> Result<()> {
         self.until("the slots of the beginning", |of| {
             let ranges = of.ask_each(&["CLUSTER", "NODES"])?.iter().all(|text| {

@@ -1,8 +1,8 @@
 //! `cargo xtask deep`: the long runs, for which the checks of every change have no time.
 //!
 //! Invariants: (1) a run that draws random numbers prints its seed, and `--seed` repeats it; (2) a run is
-//! recorded with its commit when it passes, unless it did less than by default; (3) a run that lacks an
-//! external tool says so and is skipped.
+//! recorded with its commit when it passes, unless it did less than by default or used another server; (3) a
+//! run that lacks an external tool says so and is skipped.
 
 mod bus;
 mod deny;
@@ -728,7 +728,7 @@ fn checked_out() -> Result<String> {
     Ok(shell::output(&mut git)?.trim().to_owned())
 }
 
-/// Records that the run passed on a commit, unless it did less than by default.
+/// Records that the run passed on a commit, unless it did less than by default or used another server.
 fn record(run: &LongRun, chosen: &Chosen, commit: &str) -> Result<()> {
     let sends_commands = run.takes.contains(&COMMANDS);
     let commands = chosen.commands_or(run.commands);

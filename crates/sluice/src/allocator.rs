@@ -16,10 +16,10 @@ use tikv_jemalloc_ctl::{epoch, stats};
 pub static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 
 /// The settings that jemalloc reads at its start. A run of free pages is used again for requests of at
-/// least 1/8,192 (2^-13) of its size; by default of 1/64. The pages of a long string are allocated one by
+/// least 1/8,192 (2^-13) of its size; the default is 1/64. The pages of a long string are allocated one by
 /// one, 64 KiB each, and become one run of up to 512 MiB when the string is freed: by default the next
-/// string's pages would not be taken from that run, and the system would have to clear new pages (BITOP
-/// of 512 MB took three times as long; bench/record, `types`).
+/// string's pages would not be taken from that run, and the system would have to clear new pages (BITOP of
+/// 512 MB took three times as long; bench/record, `types`).
 ///
 /// With `cache_oblivious:false` large blocks begin at a page boundary. By default each takes one more page,
 /// so that it can begin anywhere in its first page. A block of 16 KiB took a quarter more for this, and the
@@ -35,7 +35,7 @@ static SETTINGS: &[u8; 50] = b"cache_oblivious:false,lg_extent_max_active_fit:13
 /// The allocator, which records the size of the last refused allocation.
 pub struct Noting(tikv_jemallocator::Jemalloc);
 
-/// Bytes of the last refused allocation of any thread; 0 where there was none. Relaxed: the thread whose
+/// Bytes of the last refused allocation of any thread; 0 if there was none. Relaxed: the thread whose
 /// allocation was refused is the one that reports it.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
@@ -160,17 +160,19 @@ unsafe impl GlobalAlloc for Noting {
     }
 }
 
-/// The kernel's id of the thread that reports a fault; 0 while there is none. Relaxed, as the two below:
-/// only the reporting thread itself acts on them.
+/// The kernel's id of the thread that reports a fault; 0 while there is none. Relaxed, as for the two statics
+/// below: only the reporting thread allocates from the memory, and a second thread that faults need only see
+/// that there is a reporter.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 /// The memory from which the reporting thread allocates.
 static REPORT_MEMORY: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Bytes of the report's memory that are in use.
 static REPORT_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on this thread allocates from separate memory: the fault may have struck inside jemalloc,
-/// whose locks the thread may hold. Other threads are not affected. The process must end afterwards.
-/// Makes plain system calls only.
+/// Makes this thread allocate from separate memory from now on: the fault may have struck inside jemalloc,
+/// whose locks the thread may hold. Nothing changes if that memory cannot be mapped, or if another thread
+/// reports already. Other threads are not affected. The process must end afterwards. Makes plain system calls
+/// only.
 fn report_begins() {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
@@ -197,8 +199,7 @@ fn is_reporter() -> bool {
     REPORTER.load(Relaxed) == nix::unistd::gettid().as_raw()
 }
 
-/// A block for the reporting thread; null where there is no room. `align` is a power of two, at
-/// most a page.
+/// A block for the reporting thread; null if there is no room. `align` is a power of two, at most a page.
 #[cold]
 fn report_memory(bytes: usize, align: usize) -> *mut u8 {
     let start = REPORT_USED.load(Relaxed).next_multiple_of(align);
@@ -211,12 +212,13 @@ fn report_memory(bytes: usize, align: usize) -> *mut u8 {
     }
 }
 
-/// Size of the report's address space. Most of it serves to find the names of functions for the stack trace:
-/// with the debug information of a debug build that took 121 MiB, because nothing is freed. Only touched
+/// Bytes of address space for the report. Finding the names of functions for the stack trace takes most of
+/// the memory: 121 MiB with the debug information of a debug build, because nothing is freed. Only touched
 /// pages use memory.
 const REPORT_BYTES: usize = 4 << 30;
 
-/// The current figures. Cost: about 400,000 instructions, because jemalloc walks all its arenas.
+/// The current figures; a figure that jemalloc does not report is 0. Cost: about 400,000 instructions,
+/// because jemalloc walks all its arenas.
 fn allocated() -> Allocated {
     let _ = epoch::advance();
     Allocated {

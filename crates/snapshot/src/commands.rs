@@ -1,7 +1,7 @@
 //! Writes values as the commands that recreate them: for the base of an append-only file, and for a cluster
 //! node that is given a slot.
 //!
-//! Writing may stop after each command, and within the bytes of a long string, and resume later at the
+//! Writing may stop between commands and within the bytes of a long string, and resume later at the
 //! [`ValuePosition`]. The value must not have changed meanwhile; a captured value does not change.
 
 use sluice_base::num::{IntBuffer, push_f64};
@@ -12,9 +12,9 @@ use sluice_value::{Direction, HashRef, ListItem, ListRef, SetRef, ZsetEncoding, 
 use std::io::Write;
 use std::ops::ControlFlow;
 
-/// Elements of a collection in one command, as the reference writes them.
+/// Maximum number of elements of a collection in one command, as in the reference.
 const ELEMENTS_PER_COMMAND: usize = 64;
-/// Bytes of a string between two calls of `stop`.
+/// Between two calls of `stop`, at least this many bytes of a string are written.
 const STRING_STEP: usize = 64 << 10;
 
 /// The position in a value at which writing has stopped.
@@ -39,7 +39,6 @@ struct GroupPosition {
     /// This many consumers, with their pending entries.
     consumers: usize,
     /// `Some` if the next consumer itself is written: its pending entries up to this id are written, too.
-    /// `MIN` means none of them, as no entry has that id.
     pending: Option<StreamId>,
 }
 
@@ -48,9 +47,9 @@ impl ValuePosition {
     pub const START: ValuePosition = ValuePosition(ValueStage::Elements(0));
 }
 
-/// Writes a value from position `from` on into `out`. `stop` is called after each command and each 64
-/// KiB of a string; it may take `out`, and it decides whether writing stops there. Returns the position
-/// reached, or `None` when the value is complete.
+/// Writes a value from position `from` on into `out`. `stop` is called after one or a few commands, and after
+/// each 64 KiB of a string; it may take `out`, and it decides whether writing stops there. Returns the
+/// position reached, or `None` when the value is complete.
 pub fn write_commands(
     key: &[u8],
     value: ValueRef<'_>,
@@ -62,7 +61,8 @@ pub fn write_commands(
     CommandWriter { key, out, stop }.value(value, expiry, from.0).break_value().map(ValuePosition)
 }
 
-/// The key of the value that is written, and the buffer of the commands.
+/// The key of the value that is written, the buffer of the commands, and the closure that may stop the
+/// writing.
 struct CommandWriter<'w> {
     key: &'w [u8],
     out: &'w mut Vec<u8>,
@@ -70,7 +70,7 @@ struct CommandWriter<'w> {
 }
 
 impl CommandWriter<'_> {
-    /// Calls `stop`, and stops at `at` if it says so.
+    /// Calls `stop`, and stops at `at` if the closure returns `true`.
     fn pause(&mut self, at: ValueStage) -> ControlFlow<ValueStage> {
         match (self.stop)(self.out) {
             true => ControlFlow::Break(at),
@@ -275,8 +275,8 @@ impl CommandWriter<'_> {
         let (last, deleted) = (log.last_id().to_text(), log.max_deleted_id().to_text());
         let added = log.entries_added().to_string();
         if log.len() == 0 {
-            // A stream without entries is made by adding an entry that is trimmed at once. No entry can have
-            // the least id, so the added entry has the id 0-1 in its place.
+            // A stream without entries is made by adding an entry that is trimmed at once. The added entry
+            // gets the stream's last id, but no entry can have the id 0-0: in its place the entry gets 0-1.
             let id = if log.last_id() == StreamId::MIN { b"0-1".to_vec() } else { last.clone() };
             self.command([b"XADD", self.key, b"MAXLEN", b"0", &id, b"x", b"y"]);
         }
@@ -307,7 +307,8 @@ impl CommandWriter<'_> {
         self.pause(ValueStage::Groups { done: done + 1, in_group: None })
     }
 
-    /// Writes the consumer that `at` names, and its pending entries.
+    /// Writes a consumer, unless `at` says that it is written already, and its pending entries after those
+    /// that `at` names.
     fn consumer(
         &mut self,
         group: &ConsumerGroup,

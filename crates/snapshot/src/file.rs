@@ -52,9 +52,10 @@ pub struct LoadOptions {
     pub piece_bytes: usize,
     /// The file's name, for the log.
     pub name: Vec<u8>,
-    /// Whether a malformed file ends the process.
+    /// Whether a malformed file ends the process, as in a load at the start. Expired keys that are left out
+    /// are recorded for replicas only in this case.
     pub ends_process: bool,
-    /// Whether keys past their expiry are loaded, too.
+    /// Whether keys and fields past their expiry are loaded, too.
     pub keeps_expired: bool,
     /// Whether the connection that carries the file checks its bytes. A missing checksum is accepted in any
     /// case; if this is `true`, the log says that the checksum was skipped for this transfer.
@@ -203,7 +204,7 @@ impl FileLoad {
         Err(NotLoaded::Failed)
     }
 
-    /// Logs that the file is truncated.
+    /// Logs why the file is malformed: it is truncated, if the reader has not found another fault.
     fn end_of_file(&mut self, out: &mut Reporter<'_>) {
         let error = match self.reader.next() {
             Ok(ReadProgress::More(offset)) => LoadError { offset, problem: Problem::CutOff },
@@ -213,7 +214,7 @@ impl FileLoad {
         self.log_cause(&error, out);
     }
 
-    /// Logs the fault of the file. The last line has the reference's text, which scripts of operators look
+    /// Logs the fault of the file, where possible in the reference's words, which scripts of operators look
     /// for.
     fn log_cause(&self, error: &LoadError, out: &mut Reporter<'_>) {
         // An unsupported value needs no line about its key, because its own line names the key.
@@ -267,8 +268,8 @@ impl FileLoad {
         }
     }
 
-    /// Logs the line that scripts of operators look for when a file is damaged, and names the tool that
-    /// examines the file.
+    /// Logs that the file is damaged, and names the tool that examines it. If the process ends because of
+    /// this, another line says so in the reference's words, which scripts of operators look for.
     fn log_damage(&self, offset: u64, out: &mut Reporter<'_>) {
         let text = format!(
             "RDB file integrity check failed at byte {offset}: sluice-check-rdb reports how many keys before are good"
@@ -303,8 +304,8 @@ impl FileLoad {
     }
 }
 
-/// A log line that names the malformed value: the key being read, the value's type, and its database
-/// if that is known.
+/// A log line that names the malformed value: the key being read, the value's type, and its database if that
+/// is known. `None` if no value was being read.
 pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Option<String> {
     let (key, kind) = under_way?;
     let db = db.map_or_else(String::new, |db| format!(" in database {db}"));
@@ -353,7 +354,7 @@ struct LoadRules {
 #[derive(Default)]
 struct LoadState {
     db: usize,
-    /// Keys read so far, including those that were not loaded.
+    /// Keys read so far, including expired ones, but not those with empty or unsupported values.
     entries: u64,
     brought: LoadResult,
     /// Strings that wait to be inserted into the keyspace.
@@ -364,15 +365,16 @@ struct LoadState {
 }
 
 impl LoadState {
-    /// Logs and counts the dropped records, none of which are keys.
+    /// Logs the dropped records and fields, and counts those that may hold data; none of them are keys.
     fn log_dropped(&mut self, out: &mut Reporter<'_>) {
         self.brought.counts.dropped = self.dropped.with_data();
         self.dropped.lines().into_iter().for_each(|(level, line)| out.log(level, line));
     }
 }
 
-/// Keeps the file under a second name if records beside keys were dropped, before a save or a rewrite
-/// takes its place. If that fails, the count stays, and no file may take the place of this one.
+/// Keeps the file under a second name if parts of it with data were dropped, before a save or a rewrite takes
+/// its place; the count of dropped parts becomes 0. If that fails, the count stays, and no file may take the
+/// place of this one.
 pub fn keep_dropped<S: SnapshotSource + ?Sized>(
     source: &mut S,
     counts: &mut LoadCounts,
@@ -477,7 +479,7 @@ impl LoadTarget<'_> {
         Ok(())
     }
 
-    /// Counts a repaired value and logs the repair.
+    /// Counts a repaired value, and logs the repair unless there were too many before.
     #[cold]
     fn note_mended(&mut self, key: &[u8], mended: Mended, out: &mut Reporter<'_>) {
         self.state.mended += 1;
@@ -591,14 +593,14 @@ impl LoadTarget<'_> {
         format!("RDB has duplicated key '{}' in DB {}", key.escape_ascii(), self.state.db)
     }
 
-    /// The access clock of a key with this last use.
+    /// The access clock of a key with this idle time or LFU counter.
     fn clock(&self, usage: Usage) -> u32 {
         let now_s = self.rules.now.unix_s();
         let minutes = (now_s / 60) as u16;
         match (usage, self.rules.lfu) {
             (Usage::Frequency(counter), true) => u32::from(minutes) << 8 | u32::from(counter),
             (Usage::Idle(idle_s), false) => (now_s as u32).wrapping_sub(idle_s as u32) & CLOCK_MASK,
-            // The clock of a new key.
+            // In the other cases, the clock of a new key.
             (Usage::Unknown | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
             (Usage::Unknown | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
         }

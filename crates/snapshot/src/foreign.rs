@@ -52,7 +52,8 @@ impl DroppedRecords {
         self.modules.values().sum::<u64>() + self.further_records + self.data_fields
     }
 
-    /// Lines for the log: one for each module, and one for all fields.
+    /// Lines for the log: one for each of the first modules, one for all further modules, and one for all
+    /// fields.
     pub(crate) fn lines(&self) -> Vec<(LogLevel, String)> {
         let mut lines = Vec::new();
         for (module, records) in &self.modules {
@@ -85,9 +86,9 @@ impl DroppedRecords {
 }
 
 /// Auxiliary fields of other servers that describe the writing server or its replication and hold no
-/// data: KeyDB's times of writes, Dragonfly's numbers of its shards.
+/// data: KeyDB's times of writes, Dragonfly's numbers of its shards and memory of its tables.
 const FACTS: [&[u8]; 4] = [b"mvcc-tstamp", b"shard-count", b"shard-id", b"table-mem"];
-/// Types of modules that have a line each. A Redis Stack has about ten.
+/// At most this many types of modules have a line each. A Redis Stack has about ten.
 const MODULES_MAX: usize = 64;
 /// The most names of fields that the log shows.
 const NAMES_MAX: usize = 8;

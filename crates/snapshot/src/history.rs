@@ -3,8 +3,8 @@
 //! A snapshot names the position in its fields `repl-id` and `repl-offset`; a log (append-only file) names it
 //! in annotations after commands and transactions (`docs/formats/aof.md`). A command or transaction that no
 //! annotation follows has moved the data away from the last position: replicas of that history may lack the
-//! change, or have it. If a log does not begin at the position at which the log before it ended, a crash has
-//! cut off the end of the earlier log, whose sync had failed.
+//! change, or have it. If a log does not begin at the position at which the previous log ends, a crash has
+//! cut off the end of the previous log, whose sync had failed.
 
 use std::mem::take;
 
@@ -31,16 +31,16 @@ pub struct LoadedHistory {
     /// Keys and fields that were left out as expired. Replicas that continue from this position
     /// still have them.
     expired: Vec<LeftOut>,
-    /// The position at which the file before ended, as long as nothing in the present file has
-    /// changed the data.
+    /// The position at which the previous file ended, as long as nothing in the present file has changed the
+    /// data.
     left_at: Option<(Option<String>, Option<u64>)>,
     /// Whether the end of a file is missing although another file follows.
     has_gap: bool,
 }
 
 impl LoadedHistory {
-    /// Sets the history's id, 40 hexadecimal digits; the offset is to follow. [`NO_HISTORY`] says that a
-    /// new history begins here.
+    /// Sets the history's id, 40 hexadecimal digits, or forgets it if `id` is malformed; the offset is to
+    /// follow. [`NO_HISTORY`] says that a new history begins here.
     pub(crate) fn note_id(&mut self, id: &[u8]) {
         if id == NO_HISTORY {
             // A gap stays a gap: replicas of the new history may have what a crash has cut off.
@@ -56,7 +56,7 @@ impl LoadedHistory {
     pub(crate) fn note_offset(&mut self, offset: u64) {
         self.offset = Some(offset);
         if let Some((replid, left_at)) = self.left_at.take() {
-            // The file begins where the file before ended, unless a crash has cut off that end.
+            // The file begins where the previous file ended, unless a crash has cut off that end.
             self.has_gap |= left_at != self.offset || replid != self.replid;
         }
     }
@@ -100,8 +100,8 @@ impl LoadedHistory {
         self.db = db;
     }
 
-    /// Notes that a key, or fields of a hash, were left out because they have expired. Replicas of the
-    /// history, if there is one, still have them.
+    /// Notes that a key, or fields of a hash, were left out because they have expired, if the file belongs to
+    /// a history: the replicas of that history still have them.
     pub(crate) fn note_expired(&mut self, left_out: LeftOut) {
         if self.has_id() {
             self.expired.push(left_out);

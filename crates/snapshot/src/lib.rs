@@ -5,11 +5,12 @@
 //!  a file, a primary ──SnapshotSource──► FileLoad ──► Keyspace, libraries, a point of a history
 //! ```
 //!
-//! Invariants: (1) no file and no thread: bytes come from a [`SnapshotSource`] and go to a closure; (2)
-//! memory beside the keyspace: one piece, and the value being read or written; (3) the sizes that a file
-//! states are hints, bounded by the size of the file; (4) unknown parts are not passed on: module
-//! records and fields without a meaning here are dropped while a file is read and named in the log, and
-//! no writer could write them.
+//! Invariants: (1) this crate opens no file and starts no thread: bytes come from a [`SnapshotSource`] and go
+//! to a closure; (2) beside the keyspace, a load or a save keeps in memory about one piece, the value being
+//! read or written, the function libraries, and the names of expired keys that replicas still have; (3) the
+//! numbers of keys that a file states are hints, bounded by the size of the file; (4) unknown parts are not
+//! passed on: module records beside the keys and auxiliary fields with unknown names are dropped while a file
+//! is read, and the log names the first of them.
 #![forbid(unsafe_code)]
 
 mod commands;

@@ -1,4 +1,4 @@
-//! The result of a load, or the reason why nothing was loaded.
+//! The result of a load, or the reason why it failed.
 
 use crate::history::LoadedHistory;
 use crate::write::Libraries;
@@ -8,29 +8,30 @@ use crate::write::Libraries;
 pub struct LoadCounts {
     /// Keys that were loaded.
     pub loaded: u64,
-    /// Keys that were left out because they had expired.
+    /// Keys that were left out because they, or all their fields, had expired.
     pub expired: u64,
-    /// Keys whose values had no elements.
+    /// Keys that were left out because their values had no elements.
     pub empty: u64,
     /// Keys that were left out because this server lacks their type.
     pub skipped: u64,
-    /// Records beside keys, and fields with data, that were dropped; 0 once the file is kept under
-    /// a second name.
+    /// Module records, and auxiliary fields with unknown names that may hold data, that were dropped. Set to
+    /// 0 once the file is kept under a second name, or if it need not be kept.
     pub dropped: u64,
 }
 
-/// The reason why nothing was loaded; the log has the details.
+/// The reason why a load failed; keys may have been loaded before the failure. The log has the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLoaded {
     /// There is no such file.
     Missing,
-    /// The file is malformed, or cannot be read.
+    /// The file is malformed or cannot be read, or its contents (keys or function libraries) cannot be
+    /// loaded.
     Failed,
     /// The load was stopped.
     Stopped,
 }
 
-/// Contents of a file beside the keys.
+/// Results of a load beside the loaded keys themselves.
 #[derive(Debug, Default)]
 pub struct LoadResult {
     /// Counts of keys and dropped records, for INFO.

@@ -48,7 +48,7 @@ pub struct LoadProgress {
 /// News of a load that the main thread has to act on.
 #[derive(Debug, Default)]
 pub struct LoadNews {
-    /// Lines for the log, in order; about `LINES_MAX` at most, plus warnings.
+    /// Lines for the log, in order. Once `LINES_MAX` lines wait, only warnings are added.
     pub lines: Vec<(LogLevel, String)>,
     /// The file's header was judged good: the old data can be deleted.
     pub is_accepted: bool,
@@ -61,7 +61,7 @@ pub struct LoadNews {
 pub struct LoadOutcome {
     /// The keyspace that was filled; `None` if the load has freed it.
     pub keyspace: Option<Keyspace>,
-    /// Contents of the file beside the keys, or the reason why nothing was loaded.
+    /// Contents of the file beside the keys, or the reason why the load failed.
     pub result: Result<LoadResult, NotLoaded>,
 }
 
@@ -124,7 +124,7 @@ pub struct Reporter<'a> {
 
 impl Reporter<'_> {
     /// Passes a line for the log to the main thread. A file may have any number of fields, so the number of
-    /// lines that wait for the main thread is bounded.
+    /// lines that wait for the main thread is bounded; only warnings are passed in any case.
     pub fn log(&mut self, level: LogLevel, line: impl Into<String>) {
         let mut news = self.progress.news();
         if level == LogLevel::Warning || news.lines.len() < LINES_MAX {
@@ -145,7 +145,8 @@ impl Reporter<'_> {
         self.progress.is_stopped.load(Relaxed)
     }
 
-    /// Waits after a key, as `key-load-delay` says. `number` is the number of keys loaded so far.
+    /// Waits after a key, as `key-load-delay` says. `number` is the number of keys so far: a negative delay
+    /// of -n means a sleep of one microsecond after every n keys.
     #[inline]
     pub fn delay(&mut self, number: u64) {
         let delay = self.progress.key_delay.load(Relaxed);
@@ -164,6 +165,5 @@ impl Reporter<'_> {
     }
 }
 
-/// The most lines that wait for the log. Warnings are kept beyond this bound; the size of the file limits
-/// their number.
+/// Once this many lines wait for the log, only warnings are added; a load logs only a few hundred of these.
 const LINES_MAX: usize = 1000;

@@ -6,8 +6,8 @@ pub trait SnapshotSource: Send {
     /// or `None` if there is no such file. Errors: the system's reason.
     fn open(&mut self) -> Result<Option<u64>, String>;
 
-    /// Reads the next bytes of the opened snapshot, at least one; 0 bytes mean the end of the file.
-    /// Errors: the system's reason.
+    /// Reads at least one further byte of the opened snapshot; 0 bytes mean the end of the file. Errors: the
+    /// system's reason.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, String>;
 
     /// Gives the file a second name, durably, so that its records survive when another file takes its

@@ -27,7 +27,7 @@ impl Staged {
         key.len() + text.len() <= STAGED_BYTES_MAX
     }
 
-    /// Stages a string and has its bucket fetched; returns whether the stage is full.
+    /// Stages a string, and lets the processor fetch its bucket; returns whether the stage is full.
     pub(crate) fn push(
         &mut self,
         keyspace: &Keyspace,

@@ -1,5 +1,5 @@
-//! Snapshots: the keyspace as an RDB file in pieces, either at once or from the captures of a cut (copies
-//! of the entries as they were at one moment).
+//! Snapshots: the keyspace as an RDB file or as commands, in pieces, either at once or from the captures of a
+//! cut (copies of the entries as they were at one moment).
 
 use crate::commands::{ValuePosition, write_commands};
 use sluice_base::{Bytes, Now, StreamPosition};
@@ -42,7 +42,7 @@ pub fn options(config: &Config, version: Version) -> WriteOptions {
 }
 
 /// The write options of a file for replicas that understand `codec`. With `None` the file is not compressed
-/// as a whole, and strings are compressed if the configuration asks for that.
+/// as a whole, and strings are compressed only if the configuration asks for compressed strings.
 pub fn options_for_replicas(
     config: &Config,
     version: Version,
@@ -106,7 +106,8 @@ pub fn write(
 /// Takes the next bytes of a file; breaks if no more are wanted.
 pub type Give<'a> = dyn FnMut(Bytes) -> ControlFlow<()> + 'a;
 
-/// A snapshot file that is written from the captures of a cut: pieces in any order, on any thread.
+/// A snapshot file that is being written, usually from the captures of a cut: pieces in any order, on any
+/// thread.
 pub struct SnapshotFile {
     writer: Writer,
     /// The compressor of the whole file, if it is compressed as a whole.
@@ -148,8 +149,8 @@ impl SnapshotFile {
         SnapshotFile { writer, packer, saving, sizes, selected: None, commands: None, libraries }
     }
 
-    /// Switches to commands instead of a snapshot; they begin with `imports`. With `stamp` a
-    /// timestamp precedes them.
+    /// Switches to commands instead of a snapshot; they begin with `imports` and the libraries. With `stamp`,
+    /// a timestamp precedes them; with `point`, annotations of this position follow the last command.
     pub fn written_as_commands(
         self,
         stamp: Option<Now>,
@@ -296,7 +297,7 @@ impl SnapshotFile {
 }
 
 /// Begins a file: the writer of its records, and the compressor of the whole file if there is one.
-/// Inside a compressed frame the file has no checksum, because the frame has one.
+/// Inside a compressed frame the file has no checksum, because the frame has one if the options ask for it.
 fn begin(options: WriteOptions) -> (Writer, Option<Packer>) {
     match options.compression {
         Compression::None | Compression::Strings => (Writer::new(options), None),
@@ -384,7 +385,7 @@ impl CommandBase {
     }
 }
 
-/// Bytes of a piece of a file, unless one value is longer.
+/// A piece is passed on once it has at least this many bytes, before the compression of the whole file.
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// Settings for writing keys.
@@ -397,7 +398,7 @@ struct KeyWriter {
 }
 
 impl KeyWriter {
-    /// The field about the last use of an entry that has this access clock.
+    /// The idle time or the LFU counter that the file states for an entry with this access clock, or neither.
     fn usage_of(self, clock: u32) -> Usage {
         match self.usage {
             UsageField::None => Usage::Unknown,
@@ -409,7 +410,8 @@ impl KeyWriter {
     }
 }
 
-/// The field about a key's last use that a snapshot has: the eviction policy decides.
+/// What a snapshot states about the use of a key: nothing, the idle time, or the LFU counter. The eviction
+/// policy decides.
 #[derive(Clone, Copy)]
 enum UsageField {
     None,

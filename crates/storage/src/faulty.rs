@@ -27,13 +27,13 @@ pub enum FileFault {
     NoSpace,
     /// The disk fills up: the first write takes half of its bytes, and later ones nothing.
     FillsUp,
-    /// A write takes half of its bytes and fails.
+    /// A write takes half of its bytes and fails; a truncation fails.
     WriteError,
-    /// A sync fails; what it should have forced to disk never gets there.
+    /// A sync fails; the bytes of a file that it should have forced to disk never get there.
     SyncError,
     /// A rename fails half done: the file has both names.
     TornRename,
-    /// The machine crashes after the operation, before anything else becomes durable.
+    /// The machine crashes when the operation is done, but before it has made anything durable.
     Crash,
     /// A read returns one byte.
     ShortRead,
@@ -98,7 +98,7 @@ impl FromStr for Plan {
 pub enum AfterCrash {
     /// The process ends with `CRASH_STATUS`.
     Exit,
-    /// Every later step fails with `EIO`; files can still be read.
+    /// Every later step, and opening a file for appending, fails with `EIO`; files can still be read.
     Fail,
 }
 

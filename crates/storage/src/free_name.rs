@@ -77,8 +77,8 @@ pub fn second_name(storage: &dyn Storage, file: &Path, ending: &str) -> io::Resu
     Ok(second)
 }
 
-/// Keeps a file under a second name because it was loaded and parts of it were not taken. Returns the
-/// second name. Errors: the system's reason.
+/// Keeps a file under a second name because parts of it were dropped while it was loaded. Returns the second
+/// name. Errors: the system's reason.
 pub fn keep_as_loaded(storage: &dyn Storage, file: &Path) -> Result<Option<String>, String> {
     let second = second_name(storage, file, "as-loaded").map_err(|error| plain_error(&error))?;
     Ok(Some(second.file_name().unwrap_or_default().display().to_string()))

@@ -40,6 +40,7 @@ pub trait Storage: Send + Sync {
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
 
     /// Whether a process that created this file still has it open, even a process in another container.
+    /// Always `false` where the file system has no locks.
     fn is_written(&self, path: &Path) -> bool;
 
     /// Opens a file for reading.
@@ -71,7 +72,8 @@ pub trait Storage: Send + Sync {
     /// cannot tell, for example because the name is too long or the folder may not be read.
     fn is_there(&self, path: &Path) -> io::Result<bool>;
 
-    /// Whether two names belong to one file.
+    /// Whether two names belong to one file. A symbolic link counts as its target for `one`, and as itself
+    /// for `other`.
     fn is_same(&self, one: &Path, other: &Path) -> io::Result<bool>;
 
     /// The owner, group and permissions of the file with this name.
@@ -82,7 +84,8 @@ pub trait Storage: Send + Sync {
 
     /// Locks a file against other processes, as long as the returned value is kept and the process lives.
     /// Creates the file if it is missing, with this text for a process that is refused; the file is removed
-    /// together with the lock.
+    /// together with the lock. A file with other contents than a process id is locked, but neither
+    /// overwritten nor removed.
     fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused>;
 }
 
@@ -115,7 +118,8 @@ pub trait StorageFile: Send {
     fn twin(&self) -> io::Result<Box<dyn StorageFile>>;
 
     /// Gives the file the owner, group and permissions of another file. Where the system refuses the owner
-    /// or the group, the file gets fewer permissions: no user may do more with it than with the other file.
+    /// or the group, the file gets fewer permissions: no user but its owner may do more with it than with the
+    /// other file.
     fn set_access(&self, like: FileAccess) -> io::Result<()>;
 }
 
@@ -131,7 +135,8 @@ pub struct FileAccess {
 }
 
 impl FileAccess {
-    /// The permissions under which no user may do more with a file of this owner and group than under `self`.
+    /// The permissions under which no user but the new owner may do more with a file of this owner and group
+    /// than under `self`.
     pub(crate) fn mode_for(self, uid: u32, gid: u32) -> u32 {
         if (uid, gid) == (self.uid, self.gid) {
             return self.mode;
@@ -159,7 +164,8 @@ pub type LockHold = Arc<dyn Any + Send + Sync>;
 /// Why a file was not locked.
 #[derive(Debug)]
 pub enum LockRefused {
-    /// Another process holds the lock; the text is what that process wrote into the file.
+    /// Another process holds the lock; the text is the beginning of the file, normally the id of that
+    /// process.
     Held(String),
     /// The file cannot be created or locked.
     Failed(io::Error),

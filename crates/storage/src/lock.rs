@@ -1,9 +1,10 @@
 //! Claims of data files: a second server that would write the same file is refused.
 //!
-//! A claim is a file beside the data that is locked as long as the process lives; the kernel unlocks it,
-//! whatever ends the process. The file holds the process id, and is removed when the server exits normally. A
-//! file that a crash left is not locked, and is used again. A file of that name with other contents than a
-//! process id is locked, too, and stays as it is; a symbolic link is not followed.
+//! A claim is a locked file beside the data. The lock is held until the claim is given up; if the process
+//! ends in any way, the kernel unlocks the file. The file holds the process id, and is removed when the claim
+//! is given up or the server exits normally. A file that a crash left is not locked, and is used again. If
+//! the file exists and has other contents than a process id, it is locked, too, but neither overwritten nor
+//! removed; a symbolic link is not followed.
 //!
 //! Invariants: (1) servers with different file names may share a folder, and a server that writes nothing
 //! by itself (no save points, no append-only file) claims nothing. An append-only file that is open, or is
@@ -46,20 +47,21 @@ struct DataClaim {
 struct Wanted {
     /// The file to be locked.
     path: PathBuf,
-    /// The folder that the data are written into: the folder of the append-only file if that
-    /// exists already.
+    /// The folder that the data are written into; for an append-only file whose folder does not exist yet,
+    /// the parent of that folder.
     folder: PathBuf,
-    /// What is claimed, and how to configure another name, for the message.
+    /// What is claimed, for the message of a refusal; `otherwise` has the settings that avoid the conflict.
     what: String,
     otherwise: &'static str,
 }
 
 impl DataClaims {
     /// Claims the files that a server with this configuration writes in the working directory, and gives up
-    /// claims that are not needed any more. `aof`: the directories of append-only files that are open or
-    /// about to be opened; if empty, the configured file is claimed in the working directory. `say` gets a
-    /// line for each file that cannot be locked. Errors: a message about the file that another server has
-    /// claimed; no claim has changed then.
+    /// claims that are not needed any more. `aof`: for each append-only file that is open or about to be
+    /// opened, the directory that contains its folder (`appenddirname`). If empty, the configured append-only
+    /// file is claimed in the working directory if `appendonly` is on. `say` gets a line for each file that
+    /// cannot be locked. Errors: a message about the file that another server has claimed; no claim has
+    /// changed then.
     pub fn claim(
         &mut self,
         storage: &dyn Storage,
@@ -171,7 +173,8 @@ impl Wanted {
 struct LockedFile {
     path: PathBuf,
     lock: Flock<File>,
-    /// Whether the file holds this process's id and nothing else.
+    /// Whether the file was empty or held only a process id when it was locked, so that this process may
+    /// overwrite and remove it.
     is_ours: bool,
 }
 
@@ -186,7 +189,8 @@ impl Drop for LockedFile {
     }
 }
 
-/// Locks a file, which is created if it is missing, and writes `text` into it.
+/// Locks a file, which is created if it is missing, and writes `text` into it unless it has other contents
+/// than a process id.
 pub(crate) fn lock_file(path: &Path, text: &str) -> Result<LockHold, LockRefused> {
     for _ in 0..TRIES {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();

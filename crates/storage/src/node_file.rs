@@ -1,8 +1,8 @@
 //! The file `nodes.conf` of a node of a cluster: claimed and read at the start, written as a whole.
 //!
 //! Invariants: (1) no two processes write one file: a lock beside it keeps other servers of this program
-//! away, and the file itself is locked under its name at any moment, as the reference locks it (N-24); (2)
-//! after a write without an error, the contents and the name are durable.
+//! away, and from the first write on, the file itself is locked under its name, as the reference locks it
+//! (N-24); (2) after a write without an error, the contents and the name are durable.
 
 use crate::replacement::{Failed, Operation, Stage};
 use crate::{LockHold, LockRefused, Replacement, Storage, plain_error, read_whole};
@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub struct NodeFile {
     /// The path of the file, absolute because the working directory may change.
     path: PathBuf,
-    /// The open file that has the name now. It stays open, and therefore locked, until the next version of
-    /// the file has the name.
+    /// The open file that has the name now; `None` before the first write. It stays open, and therefore
+    /// locked, until the next version of the file has the name.
     in_place: Option<Replacement>,
     /// The lock file beside `nodes.conf`; `None` where files cannot be locked.
     _hold: Option<LockHold>,

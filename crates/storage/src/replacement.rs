@@ -5,8 +5,8 @@
 //!     └─────────┴── dropped: the temporary file is removed, the old file stays
 //! ```
 //!
-//! Each step is one operation of [`Storage`], so the caller decides when and on which thread to
-//! wait for the disk.
+//! Each step is one operation of [`Storage`] or of the file, so the caller decides when and on which thread
+//! to wait for the disk.
 
 use super::{Storage, StorageFile};
 use std::io;
@@ -31,7 +31,7 @@ pub enum Stage {
 /// An operation of a replacement, for the message about its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Creating the temporary file.
+    /// Creating the temporary file, or linking it to an existing file.
     Create,
     /// Writing into the temporary file.
     Write,
@@ -209,7 +209,7 @@ impl Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         match self.stage {
-            // A temporary file that cannot be removed does no harm: the next start removes it.
+            // A temporary file that cannot be removed does no harm.
             Stage::Writing | Stage::Synced | Stage::Failed => drop(self.storage.remove(&self.temporary)),
             Stage::Renamed | Stage::Done => {}
         }

@@ -11,12 +11,12 @@ pub fn plain_error(error: &io::Error) -> String {
         .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
 }
 
-/// Checks that a file can be created at this path. Errors: why not.
+/// Checks that a file can be created at this path, by the permissions of its folder. Errors: why not.
 pub fn can_create(path: &Path) -> io::Result<()> {
     can_write_into(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// Checks that files can be created in a folder. Errors: why not.
+/// Checks by its permissions that files can be created in a folder. Errors: why not.
 pub fn can_write_into(folder: &Path) -> io::Result<()> {
     if !std::fs::metadata(folder)?.is_dir() {
         return Err(nix::errno::Errno::ENOTDIR.into());

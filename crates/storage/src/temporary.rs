@@ -8,10 +8,10 @@ use nix::unistd::Pid;
 use sluice_persist::rdb::MAGICS;
 use std::path::{Path, PathBuf};
 
-/// The temporary name of a snapshot, made of the process id and the number of the snapshot. Each number has
-/// its own name, because a snapshot that was broken off may still be there when the next begins. The caller
-/// does not begin at a fixed number, because a process in another container may use the same folder with
-/// the same id.
+/// The temporary name of a snapshot, made of the process id and the low 32 bits of the number of the
+/// snapshot. Each number has its own name, because a snapshot that was broken off may still be there when the
+/// next begins. The caller does not begin at a fixed number, because a process in another container may use
+/// the same folder with the same id.
 pub fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
@@ -26,9 +26,9 @@ pub fn scratch_path(number: u64) -> PathBuf {
     folder.join(temporary_name(std::process::id(), number))
 }
 
-/// Removes the temporary files that dead servers left, of snapshots and of rewrites of the
-/// append-only file; `say` gets their names. The file of a live process stays, because another server
-/// may use the folder.
+/// Removes the temporary files that dead servers left, of snapshots and of rewrites of the append-only file;
+/// `say` gets a line for each that is removed or cannot be, and for each file that is kept because of its
+/// contents. The file of a live process stays, because another server may use the folder.
 pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMut(String)) {
     let Ok(names) = storage.list(folder) else { return };
     for name in names {
@@ -72,8 +72,8 @@ pub(crate) fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
 const BEGINNINGS: &[&[u8]] = &[b"*", b"#", b"file "];
 
 /// The id of the process whose temporary file has this name. The names are this program's and the
-/// reference's: `temp-PID.rdb`, `temp-TIME.PID.rdb` of a full synchronisation,
-/// `temp-rewriteaof-PID.aof`, `temp-rewriteaof-bg-PID.aof`.
+/// reference's: `temp-PID.rdb`, `temp-NUMBER.PID.rdb` (in the reference, the number is the time of a full
+/// synchronisation), `temp-rewriteaof-PID.aof`, `temp-rewriteaof-bg-PID.aof`.
 fn pid_of(name: &str) -> Option<u32> {
     let inner = name.strip_prefix("temp-")?;
     let digits = match (inner.strip_suffix(".rdb"), inner.strip_suffix(".aof")) {

@@ -32,9 +32,9 @@ pub struct Multicast {
 struct ReceiverList {
     /// Compared with [`Listing::last`] to find whether a client is on this list.
     id: ListId,
-    /// End of this list in `receivers`; the list begins at the end of the list before.
+    /// End of this list in `receivers`; the list begins at the end of the previous list.
     receivers: usize,
-    /// End of this list's part of the text; the part begins at the end of the part before.
+    /// End of this list's part of the text; the part begins at the end of the previous part.
     text: Mark,
 }
 
@@ -77,7 +77,8 @@ struct Lists {
     multicast: Multicast,
     /// A receiver of the message that is being listed did not receive the previous message.
     is_mixed: bool,
-    /// Number of receivers in the previous iteration; memory for as many is reserved in this one.
+    /// Number of receivers when the lists were last taken; memory for as many is reserved with the next
+    /// receiver.
     room: usize,
 }
 
@@ -119,7 +120,7 @@ impl Multicast {
         (self.text, self.receivers)
     }
 
-    /// Bytes that the allocator has given out, without the shared values in the text.
+    /// Bytes of heap memory that the text and the lists take, without the shared values in the text.
     pub(crate) fn footprint(&self) -> usize {
         self.text.footprint() + heap::vec(&self.receivers) + heap::vec(&self.lists)
     }
@@ -156,7 +157,7 @@ impl Lists {
 }
 
 impl Multicasts {
-    /// Bytes that the allocator has given out for the lists and their texts.
+    /// Bytes of heap memory that the lists, their texts and the clients' states take.
     pub fn footprint(&self) -> usize {
         let all = self.groups.iter().flat_map(|group| &group.lists);
         heap::vec(&self.groups)

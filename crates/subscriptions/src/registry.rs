@@ -1,8 +1,8 @@
 //! Publish/subscribe: topics with their subscribers, and the messages of the running command.
 //!
-//! Invariants: (1) the list of a topic contains a client at most once, at the index stored in the
-//! client's own list; (2) a topic without subscribers does not exist; (3) no session is known here: the
-//! engine's `delivery.rs` sends the messages.
+//! Invariants: (1) a topic's list contains a client at most once, at the index that the client's
+//! `Subscriber::indexes` gives; (2) a topic without subscribers does not exist; (3) this file has only the
+//! keys of sessions, never the sessions: the engine's `delivery.rs` sends the messages.
 //!
 //! Cost: a subscription begins and ends in O(log topics), however many subscribers the topic has, because
 //! the last subscriber in the topic's list takes the index of a removed one. Removing a client costs O(log
@@ -188,7 +188,7 @@ impl PubSub {
         }
     }
 
-    /// Bytes that the allocator has given out. O(topics and clients).
+    /// Bytes of heap memory that the registry holds, as the allocator rounds them. O(topics and clients).
     pub fn footprint(&self) -> usize {
         let topic = |topic: &Topic| {
             heap::block(2 * size_of::<usize>() + topic.name.len())
@@ -367,7 +367,8 @@ impl PubSub {
         self.count(TopicKind::Channel) + self.count(TopicKind::Pattern) > 0
     }
 
-    /// Removes a subscriber from a topic's list; the last subscriber takes its index.
+    /// Removes a subscriber from a topic's list; the last subscriber takes its index. A topic without
+    /// subscribers is removed.
     fn leave(&mut self, topic: TopicRef, index: u32) {
         let topics = &mut self.topics[topic.kind as usize];
         let subscribers = &mut topics.slots[topic.slot as usize].subscribers;
@@ -411,13 +412,14 @@ impl PubSub {
     }
 }
 
-/// With up to this many patterns, a channel is compared with each of them. With more, patterns that begin
-/// with another literal byte than the channel are skipped by five searches in the map, which cost about as
-/// much as this many comparisons.
+/// With up to this many patterns, a channel is compared with each of them. With more, the map is searched
+/// only for patterns that begin with the channel's first byte or with one of the four special characters (at
+/// most five range searches); together these searches cost about as much as this many comparisons.
 const PATTERNS_LOOKED_AT: usize = 32;
 
 impl Topics {
-    /// Passes the patterns that match a channel to `each`, in the order of their names. Cost: O(log
+    /// Passes the patterns that match a channel to `each`, in the order of their names. Cost: with up to
+    /// [`PATTERNS_LOOKED_AT`] patterns, or an empty channel, a comparison for each pattern; otherwise O(log
     /// patterns), and a comparison for each pattern that begins with the channel's first byte or with a
     /// special character.
     fn for_matching(&self, channel: &[u8], mut each: impl FnMut(u32)) {

@@ -9,10 +9,10 @@
 //! Invariants: (1) a client that does not track has no entry, and its old items in rows are dead, because
 //! their tracking number belongs to no client; (2) removing dead items never needs a scan of the whole
 //! table at once: one shard is swept every 100 ms, and all shards in slices once more than a quarter of the
-//! items is dead; (3) no session is known here: the engine sends; (4) a client that does not track costs no
-//! look-up here, because a flag of the session says so; (5) the filter that commands check at each change
-//! (`KeyFilter`) contains all keys with rows, so a change of any other key usually costs only one look at the
-//! filter.
+//! items is dead; (3) this crate has only the keys of sessions, never the sessions: the engine sends; (4) a
+//! client that does not track costs no look-up here, because a flag of the session says so; (5) the filter
+//! that commands check at each change (`KeyFilter`) contains all keys with rows, so a change of any other key
+//! usually costs only one look at the filter.
 
 pub mod broadcast;
 pub mod prefixes;
@@ -50,7 +50,7 @@ pub struct Tracking {
     dead_items: usize,
     /// The next shard to sweep.
     sweep_at: usize,
-    /// Shards still to be swept in slices, because many items are dead.
+    /// Number of shards still to be swept in slices, because many items are dead.
     sweep_left: usize,
     /// Time of the next sweep of one shard while few items are dead, in ns of the monotonic clock.
     sweep_due_ns: u64,
@@ -61,7 +61,8 @@ pub struct Tracking {
     /// Clients whose held-back invalidations are sent at the end of an iteration, unless a transaction or
     /// script is suspended.
     pub releasing: Vec<SessionKey>,
-    /// Redirection targets of clients that have since ended; they have to drop all copies.
+    /// Redirection targets of clients whose tracking was ended by a disconnection or by RESET; these targets
+    /// have to drop all copies.
     pub orphaned: Vec<SessionKey>,
     /// Reused memory for the receivers of an invalidation.
     pub targets: Vec<SessionKey>,
@@ -181,7 +182,7 @@ impl Tracking {
         self.prefixes.len()
     }
 
-    /// Bytes that the allocator has given out. O(clients and prefixes).
+    /// Bytes of heap memory for tracking, as the allocator rounds them. O(clients and prefixes).
     pub fn footprint(&self) -> usize {
         let client = |client: &TrackingClient| {
             let held = match &client.held {
@@ -263,7 +264,7 @@ impl Tracking {
     }
 
     /// Ends tracking for a client that has disconnected or has sent RESET. Changes of keys that it has read
-    /// are no longer reported, so its redirection target has to drop all copies.
+    /// are no longer reported, so its redirection target has to drop all copies if it may have any.
     pub fn leave(&mut self, key: SessionKey) {
         let Some(client) = self.client(key) else { return };
         let may_have_copies = client.items > 0 || client.held.is_some() || !client.prefixes.is_empty();
@@ -480,7 +481,8 @@ impl Tracking {
         self.sweep(filter);
     }
 
-    /// Removes the dead items of the next shard, and rows that become empty.
+    /// Removes the dead items of the next shard, and rows that become empty; then rebuilds the filter's part
+    /// for the shard.
     pub fn sweep(&mut self, filter: &mut KeyFilter) {
         let Tracking { table, clients, .. } = self;
         let is_live = |tracker: Tracker| {
@@ -529,7 +531,8 @@ impl TrackingClient {
         }
     }
 
-    /// Holds back an invalidation of one key, or of all keys for `None`.
+    /// Holds back an invalidation of one key, or of all keys for `None`. A name that is too long, or one name
+    /// too many, counts as all keys.
     pub fn hold(&mut self, name: Option<&[u8]>) {
         match (&mut self.held, name) {
             (Some(HeldBack::All), _) => {}
@@ -559,7 +562,7 @@ pub(crate) const ITEMS_PER_KEY: usize = 64;
 /// If more than one item in this many is dead, all shards are swept in slices.
 const DEAD_SHARE: usize = 4;
 
-/// Time between sweeps of one shard while fewer items than [`DEAD_SHARE`] says are dead, in ns: a pass over
+/// Time between sweeps of one shard, in ns, unless [`DEAD_SHARE`] requires a sweep of all shards: a pass over
 /// all shards takes 102 seconds.
 const SWEEP_EVERY_NS: u64 = 100_000_000;
 

@@ -3,8 +3,9 @@
 //! Invariants: (1) a client is listed under a key exactly when the key is in the client's own list; (2) a
 //! marked client watches nothing: one change is enough, so later changes need not find it; (3) a key that
 //! had expired when watched counts as absent: its deletion changes nothing; (4) a change of one key costs
-//! O(log n) for each of its watchers, however many keys they watch. Therefore the key's entry, not the
-//! client's list, stores whether the key had expired.
+//! O(log n) for each watcher that stays unmarked, however many keys it watches; marking a watcher removes
+//! each of its keys once. Therefore the key's entry, not the client's list, stores whether the key had
+//! expired.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -55,7 +56,7 @@ pub struct WatchedKey {
 pub enum WatchedChange {
     /// The key was modified or created.
     Modified,
-    /// The key was deleted because it had expired.
+    /// The key was deleted because it had expired, or because its whole database was emptied.
     Expired,
 }
 
@@ -76,7 +77,7 @@ impl Watching {
         Watching { epoch, ..Watching::default() }
     }
 
-    /// Bytes that the allocator has given out. O(watched keys).
+    /// Bytes of heap memory for keys and clients. O(watched keys).
     pub fn footprint(&self) -> usize {
         let watchers = |of: &BTreeMap<SessionKey, bool>| heap::tree::<SessionKey, bool>(of.len());
         let own = |OwnKeys { keys, .. }: &OwnKeys| {
@@ -175,7 +176,8 @@ impl Watching {
         }
     }
 
-    /// Marks the watchers of a changed key.
+    /// Marks the watchers of a changed key. With [`WatchedChange::Expired`], a watcher for which the key had
+    /// expired when watched is not marked; from then on the key counts as absent for it.
     pub fn changed(&mut self, db: usize, key: &[u8], change: WatchedChange) {
         self.mark_watchers(db, key, |had_expired| {
             change == WatchedChange::Modified || !std::mem::take(had_expired)

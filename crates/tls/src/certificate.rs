@@ -114,7 +114,8 @@ impl Certificate {
         names.into_iter().filter(|name: &Vec<u8>| !name.contains(&0)).collect()
     }
 
-    /// The first common name of the subject, as UTF-8.
+    /// The bytes of the subject's first common name; `None` if there is none, or if it has another string
+    /// type than UTF8String, PrintableString, IA5String and TeletexString.
     fn common_name(&self) -> Option<Vec<u8>> {
         let parts = self.0.tbs_certificate.subject.0.iter();
         let value = &parts.flat_map(|part| part.0.iter()).find(|pair| pair.oid == COMMON_NAME)?.value;

@@ -26,7 +26,7 @@ impl std::error::Error for BuildError {}
 /// The reason why a session ended, or refuses a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionError {
-    /// The context has no CA certificate, so no server can be verified.
+    /// The context has no CA certificate, so neither servers nor nodes of the cluster can be verified.
     NoAuthority,
     /// Data cannot be sent before the handshake is over.
     NotEstablished,
@@ -38,7 +38,8 @@ pub enum SessionError {
     KeyUsedUp,
     /// The peer's certificate was refused, or a required certificate is missing; with the reason.
     Certificate(String),
-    /// Any other refusal of rustls: bytes that are not TLS, no common version or suite, a wrong record.
+    /// Any other refusal, with the reason: bytes that are not TLS, no common version or suite, a wrong
+    /// record.
     Protocol(String),
 }
 

@@ -6,9 +6,9 @@
 //! ownership of buffers, the meaning of OpenSSL's cipher strings, and the errors.
 //!
 //! Invariants: (1) this crate uses no socket, file, thread or clock: the caller passes a function that
-//! gives the time; (2) a session keeps at most [`PENDING_MAX`] bytes because of a peer, and a session at
-//! rest keeps none; (3) a peer is verified by chain, dates and usage, never by name; (4) no bytes of a peer
-//! cause a panic: they end the session with an error.
+//! gives the time; (2) a session keeps at most [`PENDING_MAX`] bytes and one incomplete record because of a
+//! peer, and a session at rest keeps only the peer's certificate; (3) a peer is verified by chain, dates and
+//! usage, never by name; (4) no bytes of a peer cause a panic: they end the session with an error.
 //!
 //! Threads: all threads share a [`Context`]; locks, held for a look-up, protect its tickets' keys and its
 //! session cache. A [`Session`] belongs to one thread at a time and may move between any two calls.

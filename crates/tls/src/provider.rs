@@ -1,4 +1,4 @@
-//! The only module that names the library with the cryptographic primitives.
+//! The cryptographic primitives. Only this module and `record.rs` name the library that has them.
 
 use std::sync::Arc;
 

@@ -8,10 +8,10 @@
 //!
 //! Invariants: (1) a nonce is the initialization vector xor a sequence number that grows with each record
 //! and begins anew only with a new key; (2) a record that fails authentication adds no byte to the output;
-//! (3) at most [`HANDSHAKE_MAX`] bytes of a peer are kept, of a handshake message that comes in pieces; (4)
-//! messages without effect (empty records, key updates, warnings) are counted, and too many in a row end
-//! the session; (5) no key encrypts more than its suite allows: TLS 1.3 continues with a new key, a session
-//! of TLS 1.2 with AES-GCM ends, in either direction.
+//! (3) of a handshake message that comes in pieces, at most the header and [`HANDSHAKE_MAX`] bytes are kept;
+//! (4) messages without effect (empty records, key updates, warnings, tickets) are counted, and too many in a
+//! row end the session; (5) no key encrypts more than its suite allows: TLS 1.3 continues with a new key, a
+//! session of TLS 1.2 with AES-GCM ends, in either direction.
 
 use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey,
@@ -29,7 +29,7 @@ pub(crate) const HEADER_LEN: usize = 5;
 /// The most plain bytes in a record.
 const PLAIN_MAX: usize = 16 * 1024;
 
-/// The most bytes that are kept of an incomplete handshake message that arrives after the handshake.
+/// The most bytes that a handshake message after the handshake may have, in addition to its header.
 const HANDSHAKE_MAX: usize = 64 * 1024;
 
 /// Approximate bytes that rustls keeps to make new keys in TLS 1.3: measured by `tests/memory.rs`.
@@ -409,7 +409,8 @@ impl Records {
         TrafficKey::new(secrets.ok()?)
     }
 
-    /// TLS 1.2: a request to renegotiate is answered with a warning; the second one ends the session.
+    /// TLS 1.2: a request to renegotiate is answered with a warning. The session ends if a warning or such a
+    /// request has come since the last data, or if the message is any other.
     fn refuse_renegotiation(
         &mut self,
         content: &[u8],
@@ -566,7 +567,7 @@ impl RecordRefusal {
     }
 }
 
-/// Blocks that count for a record with so many bytes.
+/// Number of blocks that a record with this many bytes counts as, its tag included.
 fn blocks_of(bytes: usize) -> u64 {
     bytes.div_ceil(16) as u64 + 1
 }

@@ -17,8 +17,8 @@ use crate::certificate::Certificate;
 use crate::record::{HEADER_LEN, KeySide, OpenedRecord, Records};
 use crate::{NameField, SessionError, words};
 
-/// The most received bytes that a handshake keeps. rustls allows a message of 64 KiB. Without this bound,
-/// messages in pieces of one byte, each padded to a whole record, would keep a gigabyte.
+/// The most bytes of complete records that a handshake keeps. rustls allows a message of 64 KiB. Without this
+/// bound, messages in pieces of one byte, each padded to a whole record, would keep a gigabyte.
 pub const PENDING_MAX: usize = 128 * 1024;
 
 /// The most bytes of a record after its header in TLS 1.2.
@@ -38,7 +38,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Bytes of memory that the allocator has given out.
+    /// Bytes of memory that both buffers take.
     pub fn footprint(&self) -> usize {
         self.plain.capacity() + self.answer.capacity()
     }
@@ -129,9 +129,9 @@ impl Session {
     }
 
     /// Processes bytes from the socket. Appends decrypted data to `buffers.plain`, and bytes for the peer
-    /// to `buffers.answer`; before an error, `buffers.answer` gets the alert. Keeps only an incomplete
-    /// record, or during the handshake an incomplete message. Costs one copy of `bytes` besides the
-    /// decryption.
+    /// to `buffers.answer`; before an error, `buffers.answer` gets the alert, if the peer is to receive one.
+    /// Keeps only an incomplete record, or during the handshake an incomplete message. Costs one copy of
+    /// `bytes` besides the decryption.
     ///
     /// # Errors
     /// The session is over: nothing can be received or sent any more. `buffers.plain` has the
@@ -149,7 +149,7 @@ impl Session {
     /// nothing on the server's side.
     ///
     /// # Errors
-    /// As [`Session::receive`].
+    /// The errors of [`Session::receive`].
     pub fn start(&mut self, buffers: &mut Buffers) -> Result<(), SessionError> {
         let TlsPhase::Handshake(handshake) = &mut self.0.phase else { return Ok(()) };
         match handshake.pump(buffers) {
@@ -384,7 +384,8 @@ impl TlsHandshake {
         }
     }
 
-    /// Runs all possible steps over the records. After an error the alert is in `buffers.answer`.
+    /// Runs all possible steps over the records. After an error, the alert that rustls has made for the peer
+    /// is in `buffers.answer`.
     fn pump(&mut self, buffers: &mut Buffers) -> Advance {
         let mut used = 0;
         let advance = loop {

@@ -128,7 +128,7 @@ const SUITES_13: &[(&str, CipherSuite)] = &[
     ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
 ];
 
-/// OpenSSL's name of a suite.
+/// OpenSSL's name of a suite, or rustls's name of a suite that is in none of the tables above.
 pub(crate) fn suite_name(suite: CipherSuite) -> String {
     let old = SUITES.iter().find(|row| row.suite == suite).map(|row| row.name);
     let new = SUITES_13.iter().find(|row| row.1 == suite).map(|row| row.0);

@@ -70,7 +70,7 @@ impl GeoPoint {
     pub fn geohash(self) -> [u8; 11] {
         let bits = GeohashCell::of(self, STEPS_MAX, 90.0).bits;
         let mut text = [LETTERS[0]; 11];
-        // 52 bits make ten letters; the last two bits are left out.
+        // 52 bits make ten letters; the last two bits are left out, and the eleventh letter is always `0`.
         for (at, letter) in text.iter_mut().take(10).enumerate() {
             *letter = LETTERS[(bits >> (52 - 5 * (at + 1)) & 31) as usize];
         }
@@ -90,7 +90,8 @@ fn bits_of(score: f64) -> u64 {
 
 const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
 
-/// Degrees as radians by one multiplication, so that the last digits equal the reference's.
+/// Degrees as radians and back, by one multiplication or division, so that the last digits equal the
+/// reference's.
 trait Degrees {
     fn to_radians_exactly(self) -> f64;
     fn to_degrees_exactly(self) -> f64;

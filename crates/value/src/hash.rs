@@ -55,9 +55,9 @@ pub enum HashEncoding {
 /// The thresholds of hashes, and the seed of their tables.
 #[derive(Clone, Copy, Debug)]
 pub struct HashLimits {
-    /// Fields of a listpack at most: config `hash-max-listpack-entries`.
+    /// Maximum number of fields in a listpack: config `hash-max-listpack-entries`.
     pub max_entries: usize,
-    /// Bytes of a field or value of a listpack at most: config `hash-max-listpack-value`.
+    /// Maximum length in bytes of a field or a value in a listpack: config `hash-max-listpack-value`.
     pub max_value: usize,
     /// Seed of the hash tables, secret and the same for the whole server.
     pub seed: HashSeed,
@@ -177,8 +177,8 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Looks up each of these fields, in order. Cost: as of [`HashRef::get`], but cache misses of
-    /// several look-ups overlap.
+    /// Looks up each of these fields, in order. Cost for each field: the same as for [`HashRef::get`], but in
+    /// a tree the cache misses of several look-ups overlap.
     pub fn get_each<'n>(
         self,
         names: impl Iterator<Item = &'n [u8]>,
@@ -211,7 +211,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The field at index `rank` of an unspecified order. Cost: as of [`HashRef::get`].
+    /// The field at index `rank` of an unspecified order. Costs the same as [`HashRef::get`].
     pub fn nth(self, rank: usize) -> Option<HashField<'a>> {
         match self.shape() {
             HashShape::Packed(packed) => packed.iter().nth(rank),
@@ -256,7 +256,7 @@ impl<'a> HashRef<'a> {
     }
 }
 
-/// All fields of a hash.
+/// An iterator over the fields of a hash, from the first field or from a later one.
 #[derive(Clone, Debug)]
 pub struct HashIter<'a>(Walk<'a>);
 
@@ -292,8 +292,9 @@ impl Hash {
         Hash::default()
     }
 
-    /// A hash from a row of entries, fields and values alternating; `None` if the row is malformed or
-    /// has a field twice. Cost: O(n) in time and memory.
+    /// A hash from a row of valid entries, fields and values alternating; `None` if the last field has no
+    /// value or a field occurs twice. The caller has checked that the entries are well-formed. Cost: O(n) in
+    /// time and memory.
     pub fn from_row(row: &[u8]) -> Option<Hash> {
         let packed = Packed::checked(row)?;
         Some(Hash(Box::new(HashRoot { encoding: HashEncoding::Listpack, body: HashBody::Packed(packed) })))
@@ -307,7 +308,8 @@ impl Hash {
     }
 
     /// Replaces the contents by those that [`Hash::write_inline`] wrote, and reuses the memory if
-    /// possible. Only for a hash that is no key's value: the old contents are dropped.
+    /// possible. Only for a scratch hash, not for the value of a key: the old contents are freed here and do
+    /// not go to [`HashContext::garbage`].
     pub fn load_inline(&mut self, bytes: &[u8], encoding: HashEncoding) {
         self.0.encoding = encoding;
         let source = PackedRef::of_inline(bytes);
@@ -321,8 +323,8 @@ impl Hash {
         }
     }
 
-    /// The number of bytes that [`Hash::write_inline`] writes; `None` for a hash that is too large for
-    /// the block of an entry. O(1).
+    /// The number of bytes that [`Hash::write_inline`] writes; `None` for a tree, and for a packed hash that
+    /// is too large for the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         match &self.0.body {
             HashBody::Packed(packed) => {
@@ -494,7 +496,7 @@ impl Hash {
         }
     }
 
-    /// Removes these fields and returns how many existed. Cost: as of [`HashRef::get_each`].
+    /// Removes these fields and returns how many existed. Costs the same as [`HashRef::get_each`].
     pub fn remove_each<'n>(
         &mut self,
         names: impl Iterator<Item = &'n [u8]>,
@@ -533,17 +535,18 @@ impl Hash {
     }
 }
 
-/// Bytes of an inline hash that reports a listpack, at most. An edit copies the bytes out and back; a
-/// longer row is edited in place.
+/// Maximum bytes of an inline hash that reports a listpack. An edit copies the bytes out and back; a longer
+/// row is edited in place.
 const INLINE_LEN_MAX: usize = 1024;
-/// Bytes of an inline hash that reports a hash table, at most. The alternative for such a hash is a
-/// tree, which takes more memory and more time.
+/// Maximum bytes of an inline hash that reports a hash table. The alternative for such a hash is a tree,
+/// which takes more memory and more time.
 const INLINE_TABLE_LEN_MAX: usize = 2000;
-/// Bytes of entries in a packed hash that reports a hash table, at most.
+/// Maximum bytes of entries in a packed hash that reports a hash table.
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
-/// Fields of a packed hash that reports a hash table, at most: fields are searched linearly.
+/// Maximum number of fields in a packed hash that reports a hash table: fields are searched linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
-/// Bytes of a row at most, whatever the thresholds, so that its size fits the 32 bits of a listpack's header.
+/// Maximum bytes of a packed row, whatever the configured thresholds, so that its size fits in the 32 bits of
+/// a listpack's header.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
 const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);

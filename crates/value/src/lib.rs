@@ -1,7 +1,8 @@
 //! Values: the types of the data model with their encodings and memory costs.
 //!
-//! Each type is a variant of [`Value`] and a module. Small strings, integers and small collections do
-//! not appear here: the keyspace keeps them inside the key's entry.
+//! Each collection is a variant of [`Value`] and a module; a string is one of two variants, and `hll` and
+//! `geo` interpret strings and scores. Small strings, integers and small collections are no [`Value`]: the
+//! keyspace keeps them inside the key's entry.
 //!
 //! A value has no `Clone`: only [`Value::share`] makes a second owner, in O(1). Code that reads values
 //! names every variant, so a new variant is a compile error wherever values are read, copied, saved,

@@ -269,7 +269,7 @@ impl List {
         self.push_back(item.bytes(&mut IntBuffer::new()), context);
     }
 
-    /// Removes the first element after `read` has seen it.
+    /// Removes the first element after `read` has seen it; `None` if the list is empty.
     pub fn pop_front<R>(
         &mut self,
         context: &mut ListContext,
@@ -309,7 +309,7 @@ impl List {
         }
     }
 
-    /// Replaces the element at an index; returns `false` where there is none. Cost: O(log n).
+    /// Replaces the element at an index; returns `false` if there is none. Cost: O(log n).
     pub fn set(&mut self, index: usize, value: &[u8], context: &mut ListContext) -> bool {
         let found = index < self.len();
         if found {

@@ -135,9 +135,9 @@ impl Pages {
         }
     }
 
-    /// Appends a page after the present ones, which must all be full. A page of zeros alone is not stored.
-    /// The vector itself is stored if its capacity is [`PAGE_BYTES`]; otherwise its bytes are copied, and the
-    /// vector is returned.
+    /// Appends a page after the present ones, which must all be full. The vector itself is stored if its
+    /// capacity is [`PAGE_BYTES`]; otherwise its bytes are copied, and the vector is returned. A page of
+    /// zeros alone is not stored, and its vector is returned, too.
     pub fn push_page(&mut self, page: Vec<u8>) -> Option<Vec<u8>> {
         let (at, len) = (self.len(), page.len());
         debug_assert!(at.is_multiple_of(PAGE_BYTES) && len <= PAGE_BYTES);
@@ -267,7 +267,7 @@ impl Root {
         Some(node.page())
     }
 
-    /// The longest piece from `at` on that ends at or before `end`, and its end.
+    /// The longest piece of one page from `at` on that ends at or before `end`, and its end.
     fn piece(&self, at: usize, end: usize) -> Option<(Piece<'_>, usize)> {
         if at >= end {
             return None;

@@ -57,11 +57,11 @@ pub enum SetEncoding {
 /// The thresholds of sets, and the seed of their tables.
 #[derive(Clone, Copy, Debug)]
 pub struct SetLimits {
-    /// Members of an intset at most: config `set-max-intset-entries`.
+    /// Maximum number of members in an intset: config `set-max-intset-entries`.
     pub max_intset: usize,
-    /// Members of a listpack at most: config `set-max-listpack-entries`.
+    /// Maximum number of members in a listpack: config `set-max-listpack-entries`.
     pub max_entries: usize,
-    /// Bytes of a member of a listpack at most: config `set-max-listpack-value`.
+    /// Maximum length in bytes of a member in a listpack: config `set-max-listpack-value`.
     pub max_value: usize,
     /// Seed of the hash tables, secret and the same for the whole server.
     pub seed: HashSeed,
@@ -157,8 +157,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Calls `visit` for each of `members`, in order, with whether the set has it. Cost: as of
-    /// [`SetRef::contains`], but cache misses of several look-ups overlap.
+    /// Calls `visit` for each of `members`, in order, with whether the set has it. Cost for each member: the
+    /// same as for [`SetRef::contains`], but in a tree the cache misses of several look-ups overlap.
     pub fn contains_each<'n>(self, members: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
         match self.shape() {
             SetShape::Tree(tree) => tree.contains_each(members, visit),
@@ -222,7 +222,7 @@ impl<'a> SetRef<'a> {
         iter
     }
 
-    /// The member at index `rank` of an unspecified order. Cost: as of [`SetRef::contains`].
+    /// The member at index `rank` of an unspecified order. Costs the same as [`SetRef::contains`].
     pub fn nth(self, rank: usize) -> Option<ListItem<'a>> {
         match self.shape() {
             SetShape::Tree(tree) => tree.nth(rank).map(|field| item_of(field.name)),
@@ -271,7 +271,8 @@ pub enum SetFinder<'a> {
 }
 
 impl SetFinder<'_> {
-    /// Whether the set has `member`. Cost: as of [`SetRef::contains`], and less for the next member in order.
+    /// Whether the set has `member`. Costs the same as [`SetRef::contains`], and less for the next member in
+    /// order.
     pub fn contains(&mut self, member: &[u8]) -> bool {
         match self {
             SetFinder::Tree(finder) => finder.contains(member),
@@ -280,7 +281,7 @@ impl SetFinder<'_> {
     }
 }
 
-/// All members of a set.
+/// An iterator over the members of a set, from the first member or from a later one.
 #[derive(Clone, Debug)]
 pub struct SetIter<'a>(SetWalk<'a>);
 
@@ -346,13 +347,14 @@ impl Set {
         }
     }
 
-    /// The set of an intset's bytes; `None` where they are malformed.
+    /// The set of an intset's bytes; `None` if they are malformed.
     pub fn from_intset(bytes: &[u8]) -> Option<Set> {
         let body = SetBody::Ints(Arc::new(bytes.to_vec()));
         intset::is_valid(bytes).then(|| Set(Box::new(SetRoot { encoding: SetEncoding::Intset, body })))
     }
 
-    /// The set of a row of entries; `None` where a member occurs twice. Cost: O(n) in time and memory.
+    /// The set of a row of well-formed entries; `None` if a member occurs twice. Cost: O(n) in time and
+    /// memory.
     pub fn from_row(row: &[u8]) -> Option<Set> {
         let body = SetBody::Packed(Packed::checked(row)?);
         Some(Set(Box::new(SetRoot { encoding: SetEncoding::Listpack, body })))
@@ -387,8 +389,8 @@ impl Set {
         }
     }
 
-    /// The number of bytes that [`Set::write_inline`] writes; `None` for a set that is too large for the
-    /// block of an entry. O(1).
+    /// The number of bytes that [`Set::write_inline`] writes; `None` for a tree, and for another set that is
+    /// too large for the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         let len = match &self.0.body {
             SetBody::Ints(ints) => ints.len(),
@@ -476,8 +478,8 @@ impl Set {
         !is_tree && !self.is_shared() && self.heap_bytes() <= 4 * INLINE_LEN_MAX
     }
 
-    /// To be called before `count` members are added together: a set that is sure to outgrow its
-    /// encoding changes it at once, even if the members are not added.
+    /// To be called before `count` members are added together: a set whose encoding does not allow `count`
+    /// members reports a hash table from now on, even if the members are not added.
     pub fn convert_before_adding(&mut self, count: usize, limits: SetLimits) {
         let max = match self.0.encoding {
             SetEncoding::Intset => limits.max_intset,
@@ -618,7 +620,7 @@ impl Set {
         }
     }
 
-    /// Removes these members and returns how many existed. Cost: as of [`SetRef::contains_each`].
+    /// Removes these members and returns how many existed. Costs the same as [`SetRef::contains_each`].
     pub fn remove_each<'n>(
         &mut self,
         members: impl Iterator<Item = &'n [u8]>,
@@ -638,18 +640,19 @@ fn counted_vec() -> usize {
     heap::block(size_of::<usize>() + size_of::<Vec<u8>>())
 }
 
-/// Bytes of an inline set that reports an intset or a listpack, at most. The bound is low because an edit
+/// Maximum bytes of an inline set that reports an intset or a listpack. The bound is low because an edit
 /// copies the bytes of an inline set out and back; longer rows have their own allocation and are edited in
 /// place.
 const INLINE_LEN_MAX: usize = 1024;
-/// Bytes of an inline set that reports a hash table, at most. The alternative for such a set is a tree,
-/// which takes more memory.
+/// Maximum bytes of an inline set that reports a hash table. The alternative for such a set is a tree, which
+/// takes more memory.
 const INLINE_TABLE_LEN_MAX: usize = 2000;
-/// Bytes of entries in a packed set that reports a hash table, at most.
+/// Maximum bytes of entries in a packed set that reports a hash table.
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
-/// Members of a packed set that reports a hash table, at most: members are searched linearly.
+/// Maximum number of members in a packed set that reports a hash table: members are searched linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
-/// Bytes of a row at most, whatever the thresholds, so that its size fits the 32 bits of a listpack's header.
+/// Maximum bytes of a packed row, whatever the configured thresholds, so that its size fits in the 32 bits of
+/// a listpack's header.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
 const _: () = assert!(PACKED_TABLE_BYTES_MAX + packed::INLINE_HEADER_LEN <= INLINE_TABLE_LEN_MAX);

@@ -60,7 +60,7 @@ impl StreamContext {
     }
 }
 
-/// Bytes of removed nodes, at most, that are dropped at once.
+/// Removed nodes, or a removed group, of at most this many bytes are dropped at once.
 const DROPPED_HERE_MAX: usize = 64 << 10;
 
 impl Stream {
@@ -160,7 +160,7 @@ impl Stream {
     }
 
     /// Calls `change` with a group, which it may modify, with the entries, and with a count of copied
-    /// bytes, which it must pass to the group's methods. `None` where there is no such group.
+    /// bytes, which it must pass to the group's methods. `None` if there is no such group.
     pub fn with_group<R>(
         &mut self,
         name: &[u8],

@@ -133,8 +133,8 @@ impl<'a> ZsetRef<'a> {
         }
     }
 
-    /// Calls `visit` with the score of each of these members, in order. Cost: as of [`ZsetRef::score`],
-    /// but cache misses of several look-ups overlap.
+    /// Calls `visit` with the score of each of these members, in order. Cost for each member: the same as for
+    /// [`ZsetRef::score`], but in a large set the cache misses of several look-ups overlap.
     pub fn score_each<'n>(self, members: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(Option<f64>)) {
         match self.source() {
             RowSource::One(_) => members.for_each(|member| visit(self.score(member))),
@@ -275,8 +275,8 @@ impl Zset {
         self.0.body = Body::Small(RowLeaf::of_row(row, count, INLINE_LEN_MAX / 4));
     }
 
-    /// The number of bytes that [`Zset::write_inline`] writes; `None` for a set that is too large for
-    /// the block of an entry. O(1).
+    /// The number of bytes that [`Zset::write_inline`] writes; `None` for a set with an index, and for
+    /// another set that is too large for the block of an entry. O(1).
     pub fn inline_len(&self) -> Option<usize> {
         match &self.0.body {
             Body::Small(leaf) => {
@@ -350,8 +350,8 @@ impl Zset {
         }
     }
 
-    /// Bytes of the replaced parts that still have another owner, without those of the parts below them.
-    /// Only for the garbage of an edit; 0 for a set. Cost: O(parts).
+    /// Bytes of the replaced parts that still have another owner; parts below them count only if a whole set
+    /// was replaced. Only for the garbage of an edit; 0 for a set. Cost: O(parts).
     pub fn copied_bytes(&self) -> usize {
         match &self.0.body {
             Body::Garbage(parts) => parts.iter().filter(|part| part.is_shared()).map(ZsetPart::bytes).sum(),
@@ -359,7 +359,8 @@ impl Zset {
         }
     }
 
-    /// Bytes allocated that have no other owner. Cost: one step for each part that is not shared.
+    /// Bytes allocated that have no other owner; the parts of garbage do not count. Cost: one step for each
+    /// part that is not shared.
     pub(crate) fn own_bytes(&self) -> usize {
         let body = match &self.0.body {
             Body::Small(leaf) if leaf.is_shared() => 0,
@@ -391,7 +392,7 @@ impl Zset {
     }
 
     /// Sets the score of a member to the result of `new_score`, which gets the present score, if any.
-    /// `None` leaves the set unchanged. The member is looked up once. Cost: O(log n).
+    /// `None` leaves the set unchanged. In a large set the member is looked up only once. Cost: O(log n).
     pub fn change(
         &mut self,
         member: &[u8],
@@ -548,7 +549,7 @@ fn inline_parts(bytes: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// Bytes of the row of a set without an index, at most. Looking up a member walks all of it.
+/// Maximum bytes of the row of a set without an index. Looking up a member may walk all of it.
 fn small_bytes_max(encoding: ZsetEncoding) -> usize {
     match encoding {
         ZsetEncoding::Listpack => 8 << 10,
@@ -560,9 +561,9 @@ fn small_bytes_max(encoding: ZsetEncoding) -> usize {
 const INLINE_HEADER_LEN: usize = 2;
 /// Bytes of the largest inline set.
 const INLINE_LEN_MAX: usize = 900;
-/// Number of elements, at most, with which a large set becomes a row again.
+/// Maximum number of elements with which a large set becomes a row again.
 const SHRUNK_COUNT_MAX: usize = 32;
-/// Bytes of elements, at most, with which a large set becomes a row again.
+/// Maximum bytes of elements with which a large set becomes a row again.
 const SHRUNK_BYTES_MAX: usize = 512;
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl RandomKeyspace {
         Ok(())
     }
 
-    /// Gives every key a value of `least` to `most` bytes.
+    /// Gives every key that was not deleted a value of `least` to `most` bytes.
     fn overwrite(&mut self, least: u64, most: u64) -> Result<()> {
         for (index, length) in self.lengths.iter_mut().enumerate() {
             let Some(length) = length else { continue };

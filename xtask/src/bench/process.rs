@@ -77,7 +77,8 @@ fn expand(list: &str) -> Option<Vec<usize>> {
     Some(found)
 }
 
-/// Maximum number of open files of this process.
+/// Maximum number of open files of this process: the soft limit, or 1024 if the kernel does not report it as
+/// a number.
 pub(crate) fn open_files_max() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));

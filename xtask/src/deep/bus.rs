@@ -3,7 +3,7 @@
 //!
 //! Invariants: (1) the seed determines the packets; (2) every node answers during and after the packets;
 //! (3) packets of strangers do not change the nodes' views of each other, once handshakes that their MEETs
-//! began have ended; (4) a node's memory grows by [`GROWTH_MAX`] at most, whether its replies are read or
+//! began have ended; (4) a node's memory grows by at most [`GROWTH_MAX`], whether its replies are read or
 //! not; (5) a run in which a bus accepted too few packets fails, because it tested nothing.
 
 use std::io::{Read, Write};

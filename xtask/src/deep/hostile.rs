@@ -3,9 +3,9 @@
 //! memory the server takes.
 //!
 //! Invariants: (1) each program has a server of its own, and a bystander whose longest wait has a bound;
-//! (2) a program that fails at its own purpose fails its row: a script that ends with an unexpected error
-//! measures nothing; (3) a row whose only fault is a wait that another program of the machine may have
-//! caused is run again, `ATTEMPTS` times in total, and the output has each attempt.
+//! (2) a program that fails at its own purpose counts as failed: a script that ends with an unexpected error
+//! measures nothing; (3) a program whose only fault is a wait that other load on the machine may have caused
+//! is run again, at most `ATTEMPTS` times in total, and the output has each attempt.
 
 mod bystander;
 mod files;

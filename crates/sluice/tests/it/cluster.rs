@@ -1,5 +1,6 @@
 //! A cluster node with real sockets: meeting nodes of ours and of the reference; the content of the files
-//! after a kill; invalid messages on the bus port; TLS; refused starts.
+//! after a kill; invalid messages on the bus port; TLS; refused starts; saves that fail; the port of the bus;
+//! a load at the start.
 
 mod half_moved;
 mod handover;
@@ -248,7 +249,7 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     let grown = client.info_number("used_memory") - before;
     assert!(grown < 16 * 1024 * 1024, "{grown} bytes more");
     assert_eq!(id_of(&mut client), id);
-    // This created no node: handshakes are not saved, and time out.
+    // The messages created no node: handshakes are not saved, and time out.
     let file = std::fs::read_to_string(node.server.dir.join("nodes.conf")).unwrap();
     assert_eq!(file.lines().count(), 2, "{file}");
     // The node can still meet others.
@@ -355,7 +356,7 @@ fn a_start_that_cannot_be_a_node_says_why() {
     assert_eq!(std::fs::read_to_string(dir.join("nodes.conf")).unwrap(), damaged);
 }
 
-/// Blocks the file that the next save of a node creates.
+/// Makes the next save of a node fail: a folder takes the name of the temporary file.
 fn block_saves(node: &Node) {
     let temporary = node.server.dir.join(&format!("nodes.conf.tmp-{}", node.server.child.id()));
     // The first save may still be running.

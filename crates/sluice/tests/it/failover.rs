@@ -105,8 +105,7 @@ fn ours_and_the_reference_hand_the_role_to_each_other() {
     }
 }
 
-/// The new primary's address is sent to a client in place of the error for its write, and also
-/// to an idle client.
+/// The new primary's address is sent to a client before the error for its write, and also to an idle client.
 #[test]
 fn clients_that_have_asked_are_told_of_a_failover_and_where_to_go() {
     for arguments in [&[][..], &["--io-threads", "3", "--io-threads-always-active", "yes"]] {

@@ -68,6 +68,6 @@ fn the_reference_loads_what_is_written_behind_files_of_other_servers() {
     }
 }
 
-/// There is one full sync for so many files: it takes as long as a hundred files, and the same code writes
+/// There is one full sync for this many files: it takes as long as a hundred files, and the same code writes
 /// both.
 const FULL_COPIES_EVERY: u64 = 12;

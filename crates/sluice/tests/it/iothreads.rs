@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const WORKERS: &[&str] = &["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// Environment variable of a test build: the main thread keeps up to so many connections, instead of giving
+/// Environment variable of a test build: the main thread keeps up to this many connections, instead of giving
 /// them to I/O threads.
 const KEPT: &str = "SLUICE_TEST_KEPT";
 /// Environment variable of a test build: the server's threads poll for work before they sleep.

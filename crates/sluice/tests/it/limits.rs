@@ -273,7 +273,7 @@ fn a_request_beyond_the_query_buffer_limit_ends_the_connection() {
     assert!(server.log.wait("Closing client that reached max query buffer length").is_some());
 }
 
-/// Sets the server's limit of descriptors; returns whether this was possible.
+/// Sets the server's soft limit of descriptors; returns whether this was possible.
 fn limit_descriptors(server: &Server, count: u32) -> bool {
     set_descriptors(server, &format!("{count}:"))
 }
@@ -358,7 +358,7 @@ fn regress_an_auth_that_was_paused_counts_for_the_parser() {
         // All commands wait, UNPAUSE too: the pause ends by its timeout.
         control.check("AUTH secret", "+OK\r\n").check("CLIENT PAUSE 300 ALL", "+OK\r\n");
         client.send(request(&[b"AUTH", b"secret"])).expect("+OK\r\n");
-        // Larger than allowed before AUTH.
+        // The request is larger than the limit before AUTH.
         let value = vec![b'x'; 40_000];
         client.send(request(&[b"SET", b"k", &value])).expect("+OK\r\n");
     }

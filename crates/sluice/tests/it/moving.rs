@@ -85,7 +85,8 @@ impl Shell {
         self.run_with(name, &[&old, more].concat());
     }
 
-    /// Like [`Shell::run`], with these variables instead of those of a server to move from, or in addition.
+    /// Runs the blocks with this name, with these variables and those of the hosts and the new server. Fails
+    /// if a command fails.
     pub fn run_with(&mut self, name: &str, more: &[(&str, &str)]) {
         let (new_port, new_dir) = (self.new_port.to_string(), self.bash.dir.join("new"));
         let names = [

@@ -1,7 +1,7 @@
 //! Requests that Kubernetes operators, charts and exporters send: traces in `conformance/operators`, whose
-//! README describes the format. Each is played against nodes of the reference, nodes of ours, and both
-//! together, at the same time; the parts of replies that a trace reads must be the same everywhere. Without
-//! the reference there is no comparison, and the tests print a note.
+//! README describes the format. Each is played at the same time against nodes of the reference, against nodes
+//! of ours, and against the mixed groups that the trace names; the parts of replies that a trace reads must
+//! be the same everywhere. Without the reference there is no comparison, and the tests print a note.
 
 mod fleet;
 mod reads;

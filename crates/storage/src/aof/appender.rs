@@ -29,10 +29,10 @@ pub struct Block {
 /// Appends blocks to one file in order, and counts what is written and what is durable.
 pub struct Appender {
     file: Box<dyn StorageFile>,
-    /// Bytes of the file that are whole blocks.
+    /// Bytes of the file up to the end of the last whole block.
     size: u64,
-    /// Bytes of the first waiting block that reached the file before an error and could not be
-    /// cut off again.
+    /// Bytes of the first waiting blocks that reached the file before an error and could not be cut off
+    /// again.
     torn: usize,
     /// Blocks that are not written yet.
     waiting: VecDeque<Block>,
@@ -92,7 +92,7 @@ impl Appender {
         &self.health
     }
 
-    /// Bytes of the file that are whole blocks.
+    /// Bytes of the file up to the end of the last whole block.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -112,7 +112,7 @@ impl Appender {
         self.synced < self.written && self.health != FileHealth::Lost
     }
 
-    /// Bytes of memory that the allocator has given out for waiting blocks and kept buffers.
+    /// Bytes of heap memory that waiting blocks and kept buffers take.
     pub fn footprint(&self) -> usize {
         let blocks = self.waiting.iter().map(|block| heap::vec(&block.bytes)).sum::<usize>();
         let spent = self.spent.iter().map(heap::vec).sum::<usize>();

@@ -7,14 +7,15 @@
 //!   appendonly.aof.5.incr.aof        the log after that moment, a file for each rewrite that was begun
 //! ```
 //!
-//! Invariants: (1) whenever the machine fails, every file that the manifest on disk names is there and
-//! complete: a base is durable before it is named, and a file is removed after it is no longer named; (2)
-//! an increment is named before anything is written into it; (3) a manifest in memory that could not be
-//! written is replaced by the previous one; (4) a file with data that no manifest names is never removed or
-//! written over, unless its name is temporary or this process has put it there: it gets another name; (5)
-//! the manifest that is to name a base is on disk under its temporary name before the base has its name: if
-//! that temporary manifest and the base are found beside another manifest, a server put the base there and
-//! was killed before it had finished.
+//! Invariants: (1) whenever the machine fails, every base and increment that the manifest on disk names is
+//! there and complete: a base is durable before it is named, and a file is removed only when the manifest
+//! names it as history (superfluous) or not at all; (2) an increment of an append-only file that is in use is
+//! named before anything is written into it; the first increment of a new one is named together with its
+//! base; (3) a manifest in memory that could not be written is replaced by the previous one; (4) a file with
+//! data that no manifest names is never removed or written over, unless its name is temporary, this process
+//! has put it there, or (5) holds: it gets another name; (5) the manifest that is to name a base is on disk
+//! under its temporary name before the base has its name: if that temporary manifest and the base are found
+//! beside another manifest, a server put the base there and was killed before it had finished.
 
 use crate::plain_error;
 use crate::replacement::{Failed, Operation, Replacement};
@@ -83,13 +84,13 @@ impl History {
 }
 
 impl Folder {
-    /// Reads the manifest in the working directory. Where the folder is missing, the manifest is empty.
-    /// Errors: lines for the log.
+    /// Reads the manifest of the folder inside the working directory. If there is none on disk, the manifest
+    /// in memory is empty. Errors: lines for the log.
     pub fn read(storage: Arc<dyn Storage>, config: &Config) -> Result<Folder, Vec<String>> {
         Folder::read_in(storage, &std::env::current_dir().unwrap_or_default(), config)
     }
 
-    /// As [`Folder::read`], with the folder of the append-only file inside `dir`.
+    /// Like [`Folder::read`], but with the folder of the append-only file inside `dir`.
     pub fn read_in(storage: Arc<dyn Storage>, dir: &Path, config: &Config) -> Result<Folder, Vec<String>> {
         let dir_name = config.str(param::APPENDDIRNAME).into_owned();
         let path = dir.join(&dir_name);
@@ -159,8 +160,8 @@ impl Folder {
     }
 
     /// Moves a log of one file, as versions before 7.0 wrote it, into the folder, if there is such a
-    /// log, the folder does not have it yet, and the manifest is not of a newer version. Returns a line
-    /// for the log, or `None` if nothing was moved. Errors: a line for the log.
+    /// log, the folder does not have it yet, and the manifest is not of a newer version; a new manifest names
+    /// the log. Returns a line for the log, or `None` if nothing was moved. Errors: a line for the log.
     pub fn take_over_old(&mut self) -> Result<Option<String>, String> {
         let shown = String::from_utf8_lossy(&self.name).into_owned();
         let old = self.path.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(&self.name));
@@ -195,9 +196,9 @@ impl Folder {
     }
 
     /// Forces a complete base to disk, and names it in the manifest. The previous base and all increments but
-    /// the last `kept` become history (superfluous files). `increment`: whether an increment was created that
-    /// gets its name together with the base. Returns lines for the log. Errors: lines for the log; the
-    /// manifest is as before.
+    /// the last `kept` become history. `increment`: whether an increment was created that gets its name
+    /// together with the base. Returns lines for the log. Errors: lines for the log; the manifest in memory
+    /// then names the previous files again.
     pub fn finish_base(
         &mut self,
         base: NewBase,
@@ -294,8 +295,9 @@ impl Folder {
         }
     }
 
-    /// Frees a file name that is not in the manifest on disk. A file with data gets another name, because its
-    /// manifest may be lost, or the manifest may be older than the file. Errors: a line for the log.
+    /// Frees a file name that is not in the manifest on disk. An empty file is removed. A file with data gets
+    /// another name, because its manifest may be lost, or the manifest may be older than the file. Errors: a
+    /// line for the log.
     fn clear_name(&mut self, name: &[u8]) -> Result<(), String> {
         let path = self.path_of(name);
         match self.storage.open(&path).and_then(|file| file.size()) {
@@ -342,8 +344,9 @@ impl Folder {
         })
     }
 
-    /// Creates the increment of an append-only file whose first base is not written yet. Returns the file
-    /// and its name. `say` gets lines for the log. Errors: a line for the log.
+    /// Creates the folder, if it is missing, and the increment of an append-only file whose first base is not
+    /// written yet; removes the files of servers that ended while they wrote. Returns the file and its name.
+    /// `say` gets lines for the log. Errors: a line for the log.
     pub fn open_after_cut(
         &mut self,
         named: Named,
@@ -354,8 +357,8 @@ impl Folder {
         self.create_incr(named)
     }
 
-    /// Creates an empty increment, and names it if `named` says so. Returns the file and its name. Errors:
-    /// a line for the log; the manifest is as before.
+    /// Creates an empty increment, and names it if `named` says so. Returns the file and its name. Errors: a
+    /// line for the log; the manifest in memory then does not name the increment.
     pub fn create_incr(&mut self, named: Named) -> Result<(Box<dyn StorageFile>, String), String> {
         let before = self.manifest.clone();
         let name = match named {
@@ -488,9 +491,9 @@ impl Folder {
         self.manifest.base().map_or(0, size) + before.iter().map(size).sum::<u64>()
     }
 
-    /// Removes superfluous files at once, because a later increment may get the name of one of them.
-    /// `removed` gets a line for the log for each. Returns a line for the log if the manifest still names
-    /// them after an error.
+    /// Removes superfluous files at once, unless `history` keeps them, because a later increment may get the
+    /// name of one of them. `removed` gets a line for the log for each. Returns a line for the log if the
+    /// manifest still names them after an error.
     pub fn remove_history(&mut self, history: History, removed: &mut Vec<String>) -> Option<String> {
         let paths = self.history();
         if paths.is_empty() || history == History::Kept {
@@ -518,8 +521,8 @@ impl Folder {
         }
     }
 
-    /// Puts in force a manifest that [`Folder::begin_manifest`] wrote; after an error as
-    /// [`Folder::persist_or`].
+    /// Puts in force a manifest that [`Folder::begin_manifest`] wrote. An error has the same consequences as
+    /// in [`Folder::persist_or`].
     fn persist_begun(&mut self, begun: Replacement, before: Manifest) -> Result<(), String> {
         let Err(failed) = begun.finish() else { return Ok(()) };
         match failed.operation {
@@ -586,9 +589,9 @@ impl Folder {
 }
 
 impl NewBase {
-    /// Begins a base in `folder`, under a temporary name with this process's id and `number`, so that a
-    /// base that was broken off may still be there. The base counts after [`Folder::finish_base`] has named
-    /// it. `sync_early`: force the base to disk every 32 MiB. Errors: a line for the log.
+    /// Begins a base in `folder`, under a temporary name with this process's id and `number`: so the file of
+    /// a base that was broken off may still exist beside it. The base counts after [`Folder::finish_base`]
+    /// has named it. `sync_early`: force the base to disk every 32 MiB. Errors: a line for the log.
     pub fn begin(
         storage: Arc<dyn Storage>,
         folder: &Path,

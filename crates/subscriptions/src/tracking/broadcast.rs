@@ -75,7 +75,7 @@ impl BroadcastsUnderWay {
         self.changed.is_empty() && self.remains.is_empty()
     }
 
-    /// Approximate bytes that the allocator has given out. O(remains and views).
+    /// Approximate bytes of heap memory for the changes, the piece and the views. O(remains).
     pub fn footprint(&self) -> usize {
         let piece = self.piece.as_deref().map_or(0, |piece| {
             heap::boxed::<BroadcastPiece>()
@@ -86,7 +86,7 @@ impl BroadcastsUnderWay {
         self.bytes + self.remains.iter().map(|taken| taken.bytes).sum::<usize>() + piece
     }
 
-    /// Starts sending taken changes; must not be called while others are being sent.
+    /// Starts sending taken changes; must not be called while others are being sent or freed.
     pub fn begin(&mut self, taken: TakenChanges) {
         debug_assert!(self.is_idle(), "what is under way is told first");
         (self.waiting, self.changed, self.bytes) = (taken.broadcasts, taken.changed, taken.bytes);

@@ -5,10 +5,11 @@
 //! and the prefixes of the key, however many others exist.
 //!
 //! Invariants: (1) a prefix without clients does not exist; (2) a changed key is once in the list of
-//! changes, and once in the list of each of its prefixes; (3) an ended client stays registered until its
-//! prefixes are removed, in slices: clients are identified by their tracking numbers, so the ended client
-//! is not confused with a new client of the same slot; (4) with more than `CHANGED_BYTES_MAX` bytes listed,
-//! further changes are not listed, and clients have to drop all copies.
+//! changes, and once in the list of each of its prefixes that was registered at its last change; (3) an ended
+//! client stays registered until its prefixes are removed, in slices: clients are identified by their
+//! tracking numbers, so the ended client is not confused with a new client of the same slot; (4) with more
+//! than `CHANGED_BYTES_MAX` bytes listed, further changes are not listed, and clients have to drop all
+//! copies.
 
 use sluice_base::IdentityHasher;
 use sluice_base::SessionKey;
@@ -102,7 +103,7 @@ impl Prefixes {
         self.tree.len()
     }
 
-    /// Bytes that the allocator has given out. O(prefixes).
+    /// Bytes of heap memory for prefixes and changed keys. O(prefixes and changed keys).
     pub(super) fn footprint(&self) -> usize {
         let prefix = |prefix: &Prefix| {
             let name = if prefix.clients.is_empty() { 0 } else { name_bytes(&prefix.name) };
@@ -153,7 +154,8 @@ impl Prefixes {
         name
     }
 
-    /// Unregisters a prefix for a client; a prefix without clients is removed. Cost: as [`Prefixes::add`].
+    /// Unregisters a prefix for a client; a prefix without clients is removed. Costs the same as
+    /// [`Prefixes::add`].
     pub(super) fn remove(&mut self, name: &[u8], client: Tracker) {
         let Some(at) = self.tree.get(name) else { return };
         let node = &mut self.nodes[at as usize];
@@ -269,7 +271,7 @@ impl Prefixes {
     }
 }
 
-/// Bytes that the allocator has given out for a name, with the counts of its `Arc`.
+/// Bytes of heap memory of a name, with the counts of its `Arc`.
 pub(super) fn name_bytes(name: &Arc<[u8]>) -> usize {
     heap::block(2 * size_of::<usize>() + name.len())
 }

@@ -126,7 +126,7 @@ impl Shard {
         removed
     }
 
-    /// Bytes that the allocator has given out, without memory owned by rows.
+    /// Bytes of heap memory of the shard's map and list, without memory owned by rows.
     pub(super) fn bytes(&self) -> usize {
         if self.cells.capacity() == 0 {
             return heap::vec(&self.more);
@@ -197,7 +197,7 @@ impl TrackingTable {
         self.items
     }
 
-    /// Bytes that the allocator has given out. O(shards).
+    /// Bytes of heap memory of the table and its rows. O(shards).
     pub(super) fn footprint(&self) -> usize {
         heap::vec(&self.shards) + self.shards.iter().map(Shard::bytes).sum::<usize>() + self.row_bytes
     }

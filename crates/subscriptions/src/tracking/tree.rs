@@ -46,7 +46,7 @@ impl NameTree {
         self.len
     }
 
-    /// Bytes that the allocator has given out, without the names. O(names).
+    /// Bytes of heap memory of the tree, without the names. O(names).
     pub(super) fn footprint(&self) -> usize {
         let node = |node: &NameNode| heap::tree::<u8, u32>(node.children.len());
         heap::vec(&self.nodes) + heap::vec(&self.free) + self.nodes.iter().map(node).sum::<usize>()
@@ -116,7 +116,7 @@ impl NameTree {
         let value = node.value.take()?;
         self.len -= 1;
         if self.len == 0 {
-            // Only the root is left.
+            // No name is left, so all memory is freed.
             *self = NameTree::default();
             return Some(value);
         }
@@ -173,7 +173,7 @@ impl NameTree {
         middle
     }
 
-    /// Joins a node with its only child, if no name ends at the node.
+    /// Joins a node with its only child, if no name ends at the node and it is not the root.
     fn join(&mut self, at: u32) {
         let node = &self.nodes[at as usize];
         if at == 0 || node.value.is_some() || node.children.len() != 1 {

@@ -111,7 +111,8 @@ impl Region {
         }
     }
 
-    /// The cells that cover the region: the cell of the middle, and the neighbours that the region reaches.
+    /// The cells that cover the region: the cell of the middle, the neighbours that the region reaches, and
+    /// the cells beyond the last column or row that touch these.
     pub fn cells(&self) -> GeohashCells {
         let middle = self.middle();
         let (height_m, width_m, radius_m) = self.extent();

@@ -103,7 +103,8 @@ fn item(element: Element<'_>) -> ListItem<'_> {
 }
 
 impl Packed {
-    /// The hash of this row, if fields and values alternate and no field occurs twice.
+    /// The hash of a row of well-formed entries; `None` if the last field has no value or a field occurs
+    /// twice.
     pub(super) fn checked(row: &[u8]) -> Option<Packed> {
         let mut elements = entry::Iter::new(row);
         let mut names = HashSet::new();

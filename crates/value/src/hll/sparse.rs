@@ -61,9 +61,9 @@ impl SparseOp {
     }
 }
 
-/// Number of zeros, at most, that an operation of one byte covers.
+/// Maximum number of zeros that an operation of one byte covers.
 const ZEROS_MAX: usize = 64;
-/// Number of registers of one value, at most, that an operation covers.
+/// Maximum number of registers of one nonzero value that an operation covers.
 const VALUES_MAX: usize = 4;
 /// The largest value that an operation can express.
 const VALUE_MAX: u8 = 32;
@@ -116,7 +116,7 @@ struct OpPosition {
     op: SparseOp,
     /// Offset of the operation in the string.
     at: usize,
-    /// Offset of the operation before, if there is one.
+    /// Offset of the previous operation, if there is one.
     before: Option<usize>,
     /// The first register that the operation covers.
     first: usize,
@@ -135,7 +135,7 @@ fn find(bytes: &[u8], register: usize) -> Option<OpPosition> {
     }
 }
 
-/// Raises one register of the string `bytes`. A string that grows has at most `bytes_max` bytes afterwards.
+/// Raises one register of the string `bytes`. The string does not grow beyond `bytes_max` bytes.
 pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -> Result<Raised, Corrupt> {
     if mark.value > VALUE_MAX {
         return Ok(Raised::TooLarge);

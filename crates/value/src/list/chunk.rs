@@ -20,8 +20,8 @@ pub(super) const CHUNK_BYTES: usize = 8192;
 pub(super) const OVERHEAD: usize = 8 + size_of::<Header>();
 /// Bytes for elements in the largest chunk.
 pub(super) const CAPACITY_MAX: usize = CHUNK_BYTES - OVERHEAD;
-/// Longest string in a chunk, in bytes. A longer one has a leaf of its own, because two such strings
-/// would not fit into a chunk.
+/// Longest string in a chunk, in bytes. A longer one has a leaf of its own, because a chunk might not hold
+/// two of them.
 pub(super) const ELEMENT_MAX: usize = 4000;
 
 const _: () =
@@ -125,8 +125,8 @@ impl Chunk {
         chunk
     }
 
-    /// Replaces the contents by a row that fits; `false`, with the chunk unchanged, if it is shared
-    /// or too small.
+    /// Replaces the contents by a row that fits; `false`, with the chunk unchanged, if it is shared or too
+    /// small, or if the row has more than 65,535 elements.
     pub(super) fn load(&mut self, row: &[u8], count: usize, uniform: usize) -> bool {
         let capacity = self.capacity();
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
@@ -361,7 +361,7 @@ impl Chunk {
         true
     }
 
-    /// Removes `count` elements from an end, at most all.
+    /// Removes `count` elements from an end, or all if there are fewer.
     #[inline]
     pub(super) fn remove(&mut self, end: End, count: usize, garbage: &mut impl FnMut(Chunk)) {
         let total = self.count();

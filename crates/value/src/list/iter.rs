@@ -45,7 +45,7 @@ impl<'a> ListRef<'a> {
         ListIter::new(self, range, End::Back)
     }
 
-    /// Passes the element at `index` to `read`; `None` where there is no such element. Cost: O(log n).
+    /// Passes the element at `index` to `read`; `None` if there is no such element. Cost: O(log n).
     pub fn get<R>(self, index: usize, read: impl FnOnce(ListItem<'_>) -> R) -> Option<R> {
         let end = index.checked_add(1)?;
         self.iter(index..end).next().map(read)

@@ -12,7 +12,7 @@ use super::chunk::{CAPACITY_MAX, Chunk, End, OVERHEAD, Room, row_listpack_bytes}
 #[derive(Clone, Debug)]
 pub(super) enum Leaf {
     Chunk(Chunk),
-    /// One string that is too long for a chunk.
+    /// One string that is longer than `ListLimits::element_max` lets a chunk hold.
     Large(Bytes),
     /// A compressed chunk. Readers decompress it into their own buffer.
     Compressed(Compressed),
@@ -31,7 +31,7 @@ struct LeafShape {
 }
 
 impl Compressed {
-    /// Compresses a chunk; `None` if that does not save enough.
+    /// Compresses a chunk; `None` if its row is short or if that does not save enough.
     fn of(chunk: &Chunk) -> Option<Compressed> {
         let row = chunk.row();
         if row.len() < COMPRESSED_FROM {

@@ -25,7 +25,8 @@ impl ListEncoding {
 /// The configuration of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListLimits {
-    /// `list-max-listpack-size`: -1 to -5 for 4, 8, 16, 32 and 64 KiB, positive for a number of elements.
+    /// `list-max-listpack-size`: -1 to -5 for 4, 8, 16, 32 and 64 KiB, positive for a number of elements; 0
+    /// counts as 1.
     pub max_listpack_size: i32,
     /// `list-compress-depth`: how many nodes at either end are not compressed; 0 compresses none.
     pub compress_depth: u32,

@@ -16,7 +16,8 @@ use super::leaf::{Leaf, LeafSums};
 
 /// The most children of an inner node. A write after a share copies up to this many for each level.
 const FANOUT: usize = 32;
-/// An inner node with fewer children is joined with a neighbour.
+/// An inner node with fewer children is joined with a neighbour if one node has room for the children of
+/// both.
 const SPARSE: usize = FANOUT / 4;
 
 /// A tree of leaves; `top` is `None` if there are no leaves.

@@ -15,7 +15,7 @@ pub struct SetGathering {
     /// `members` replaces it.
     set: Set,
     context: SetContext,
-    /// All members, from the moment at which the set would become a tree.
+    /// All members, from the moment at which the set would become a tree until they exceed `max`.
     members: Option<MemberGathering>,
     max: GatheredMax,
 }

@@ -70,7 +70,8 @@ fn canonical(element: Element<'_>) -> Element<'_> {
 }
 
 impl Packed {
-    /// The set of this row with each member in its canonical form, if no member occurs twice.
+    /// The set of a row of well-formed entries, with each member in its canonical form; `None` if a member
+    /// occurs twice.
     pub(super) fn checked(row: &[u8]) -> Option<Packed> {
         let (mut numbers, mut strings) = (HashSet::new(), HashSet::new());
         let mut packed = Packed::default();

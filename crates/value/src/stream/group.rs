@@ -1,8 +1,8 @@
 //! Consumer groups: which entries each consumer was sent and has not acknowledged.
 //!
 //! Invariants: (1) each pending entry of a group is on the list of exactly one consumer, which the
-//! entry names, and each id on such a list is pending in the group; (2) a consumer's number is
-//! never reused in its group.
+//! entry names, and each id on such a list is pending in the group; only while a group is loaded, an entry
+//! may still lack its consumer; (2) a consumer's number is never reused in its group.
 
 use super::StreamId;
 use super::tree::{SharedTree, TreeItem, Weight};
@@ -15,11 +15,11 @@ use triomphe::Arc;
 pub struct PendingEntry {
     /// Id of the stream entry.
     pub id: StreamId,
-    /// Time at which the entry was last sent, ms since the epoch.
+    /// Time at which the entry was last sent, ms since the epoch; XCLAIM may set another time.
     pub delivered_ms: i64,
-    /// Number of times that the entry was sent.
+    /// Number of times that the entry was sent; XCLAIM may set another number.
     pub deliveries: u64,
-    /// Number of the consumer that the entry was sent to last.
+    /// Number of the consumer that the entry was last sent to, or that has claimed it since.
     pub consumer: u32,
 }
 
@@ -243,11 +243,12 @@ impl ConsumerGroup {
     pub fn name(&self) -> &[u8] {
         &self.0.name
     }
-    /// Id of the last entry that was sent to a consumer.
+    /// The id after which the group goes on reading: that of the last entry sent to a consumer, unless a
+    /// command has set another.
     pub fn last_id(&self) -> StreamId {
         self.0.last_id
     }
-    /// Number of entries that were sent to consumers, where that is known.
+    /// Number of entries that were sent to consumers; `None` if it is not known.
     pub fn entries_read(&self) -> Option<u64> {
         self.0.entries_read
     }

@@ -33,7 +33,7 @@ impl StreamId {
         }
     }
 
-    /// The id before; `None` before [`StreamId::MIN`].
+    /// The previous id; `None` for [`StreamId::MIN`].
     #[must_use]
     pub fn previous(self) -> Option<StreamId> {
         match self.seq.checked_sub(1) {
@@ -97,7 +97,8 @@ impl StreamId {
 /// Bytes of the longest text that is parsed as an id.
 const TEXT_BYTES_MAX: usize = 127;
 
-/// A number within an id: digits, or a text that `strtoull` accepts completely.
+/// A number within an id: digits, or a text that `strtoull` accepts completely, except for a canonical
+/// negative number.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(number) = parse_u64(text) {
         return Some(number);

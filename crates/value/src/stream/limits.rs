@@ -17,7 +17,7 @@ impl Default for StreamLimits {
     }
 }
 
-/// Bytes of one entry's fields and values, and of a macro node's listpack, at most.
+/// Maximum bytes of one entry's fields and values, and of a macro node's listpack.
 pub const NODE_BYTES_MAX: usize = 1 << 30;
 
 impl StreamLimits {

@@ -122,7 +122,7 @@ impl EntryLog {
         self.last_id
     }
 
-    /// The id of the first entry; [`StreamId::MIN`] where there is none.
+    /// The id of the first entry; [`StreamId::MIN`] if there is none.
     pub fn first_id(&self) -> StreamId {
         self.first_id
     }
@@ -245,8 +245,8 @@ impl EntryLog {
         true
     }
 
-    /// Drops the last node, whose only entry is being deleted. The node before it is taken out of the tree
-    /// and becomes the last one, because it may have room for more entries.
+    /// Drops the last node, whose only live entry is being deleted. The node before it is taken out of the
+    /// tree and becomes the last one, because it may have room for more entries.
     fn drop_tail(&mut self, copied: &mut u64) {
         self.tail = self.nodes.pop_back(copied).map(|item| item.0);
     }
@@ -311,8 +311,8 @@ impl EntryLog {
         self.tail.iter().for_each(|node| visit(node));
     }
 
-    /// Number of entries ever added up to the one with this id; `None` if that cannot be known, as after
-    /// deletions in the middle.
+    /// Number of entries ever added up to the one with this id; `None` if that cannot be known without
+    /// counting, as for an id between the first and the last entry, or after deletions.
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);
@@ -334,7 +334,8 @@ impl EntryLog {
         }
     }
 
-    /// Whether an entry with the id `from` or a greater one was deleted by its id.
+    /// Whether an entry with the id `from` or a greater one was deleted by its id. `false` for a stream
+    /// without entries.
     pub fn has_gap_from(&self, from: StreamId) -> bool {
         self.len > 0 && self.max_deleted_id != StreamId::MIN && from <= self.max_deleted_id
     }

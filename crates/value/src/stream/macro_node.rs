@@ -12,7 +12,7 @@
 //! | fields and values | their number (LEB128) and each field before its value, or the values alone |
 //!
 //! Bits of the flags: 0 the entry is deleted; 1 it has the fields of the first entry; 2 its sequence number
-//! is the expected one; 3–7 the milliseconds since the entry before, or 31 if these follow as a number.
+//! is the expected one; 3–7 the milliseconds since the previous entry, or 31 if these follow as a number.
 //!
 //! An element is a listpack entry without the length at its end. The expected sequence number is the next one
 //! in the same millisecond, and 0 in another; a different one is written as the distance from it.
@@ -229,7 +229,7 @@ impl MacroNode {
         self.wire += (int_len(0) + int_len(ms) + int_len(seq) + number + int_len(parts)) as u32;
     }
 
-    /// Reads the entry at an offset. `before` is the id of the entry before it. For the first entry that is
+    /// Reads the entry at an offset. `before` is the id of the previous entry. For the first entry that is
     /// not deleted, `before` does not matter, because the node stores that entry's id.
     fn read(&self, at: usize, before: StreamId) -> Option<EntryPosition> {
         let mut rest = self.row.get(at..)?;

@@ -12,9 +12,9 @@ use std::mem::{size_of, take};
 use sluice_base::heap;
 use triomphe::Arc;
 
-/// Items of a leaf, or children of an inner node, at most.
+/// Maximum number of items in a leaf, or of children of an inner node.
 const FANOUT: usize = 64;
-/// A node with fewer items or children is joined with a neighbour.
+/// After a removal, a node with fewer items or children may be joined with a neighbour (see `mend`).
 const SPARSE: usize = FANOUT / 4;
 /// Levels of the highest tree; a higher one would have more items than memory holds.
 const LEVELS_MAX: usize = 12;
@@ -79,8 +79,8 @@ enum TreeNode<T: TreeItem> {
 }
 
 struct Branch<T: TreeItem> {
-    /// A key that is not greater than the first key of this branch, and greater than all keys of
-    /// the branch before.
+    /// A key that is not greater than the first key of this branch, and greater than all keys of the previous
+    /// branch.
     first: T::Key,
     weight: Weight,
     node: Arc<TreeNode<T>>,
@@ -471,7 +471,7 @@ fn pop_below<T: TreeItem>(node: &mut Arc<TreeNode<T>>, weight: &mut Weight, copi
     removed
 }
 
-/// Removes an empty branch, or joins a sparse one with a neighbour if both fit into one node.
+/// Removes an empty branch, or joins a sparse one with a neighbour if both together fill at most half a node.
 fn mend<T: TreeItem>(branches: &mut Vec<Branch<T>>, at: usize, weight: &mut Weight, copied: &mut u64) {
     let len = branches[at].node.len();
     if len == 0 {
@@ -550,8 +550,8 @@ enum Direction {
 
 /// Iterator over items, forwards or backwards. Allocates nothing.
 pub(super) struct TreeIter<'a, T: TreeItem> {
-    /// The nodes from the root down, each with the index of its next child or item. The index of a
-    /// finished node is past its end.
+    /// The nodes from the root down, each with the index of its next child or item; backwards, with this
+    /// index plus one. The index of a finished node is past its end.
     path: [Option<(&'a TreeNode<T>, usize)>; LEVELS_MAX],
     depth: usize,
     direction: Direction,

@@ -6,8 +6,9 @@
 //! several candidate leaves.
 //!
 //! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is in
-//! page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split for every
-//! [`GROW_AT`] entries added; (3) *scanning:* the hashes of a page, with their bits reversed, are an
+//! page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split when an
+//! insertion raises the mean number of entries above [`GROW_AT`], and two pages are joined when a removal
+//! lowers it below [`SHRINK_AT`]; (3) *scanning:* the hashes of a page, with their bits reversed, are an
 //! interval. A cursor is a hash with its bits reversed; a scan visits the whole interval that contains the
 //! cursor and returns the interval's end. An entry that exists throughout a scan is visited, whatever pages
 //! are split or joined between two calls.

@@ -16,7 +16,7 @@
 //! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the
 //! top of an empty set; (3) each member, even one that was cut off, has one entry in the index, which
 //! names the member's leaf; (4) nothing with a second owner is dropped here: it goes to the garbage; (5)
-//! `heap` is the number of bytes that the parts have allocated.
+//! `heap` is the number of bytes allocated for inner nodes, leaves, the paged array and the index.
 
 #[cfg(test)]
 mod check;
@@ -37,7 +37,7 @@ use super::row::{self, RowIter, RowPosition};
 const FANOUT: usize = 32;
 /// Capacity for the children that an insertion adds before the node is split.
 const CAPACITY: usize = FANOUT + 4;
-/// An inner node with fewer children is joined with a neighbour.
+/// An inner node with fewer children is joined with a neighbour if both fit into one node.
 const SPARSE: usize = FANOUT / 4;
 /// A leaf whose row has at most this many bytes may be joined with a neighbour.
 const ROW_BYTES_SPARSE: usize = ROW_BYTES_MAX / 4;
@@ -181,8 +181,8 @@ impl Large {
         self.find(member).score()
     }
 
-    /// The score of each of these members, in order. Cost: as of [`Large::score`], but cache misses of
-    /// several look-ups overlap.
+    /// The score of each of these members, in order. Cost for each member: the same as for [`Large::score`],
+    /// but the cache misses of several look-ups overlap.
     pub(super) fn score_each<'n>(
         &self,
         mut members: impl Iterator<Item = &'n [u8]>,

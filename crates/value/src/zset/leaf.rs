@@ -101,7 +101,8 @@ impl RowLeaf {
         RowIter::new(self.row())
     }
 
-    /// The position of an edge in the row. Cost: a walk over an eighth of the row.
+    /// The position of an edge in the row. Cost: a walk over about an eighth of the row, or over the whole
+    /// row if it has no marks.
     #[inline]
     pub(super) fn gap_of(&self, edge: Edge<'_>) -> RowGap {
         let row = self.row();
@@ -112,8 +113,8 @@ impl RowLeaf {
         row::gap_from(row, self.0.header.marks.last_before(is_before), edge)
     }
 
-    /// Offset of the element at `index`; the row's length where there is none. Cost: a walk over an
-    /// eighth of the row.
+    /// Offset of the element at `index`; the row's length if there is none. Costs the same as
+    /// [`RowLeaf::gap_of`].
     pub(super) fn offset_of(&self, index: usize) -> usize {
         row::offset_from(self.row(), self.0.header.marks.last_up_to(index), index)
     }
@@ -185,5 +186,5 @@ impl RowLeaf {
     }
 }
 
-/// Bytes of a leaf, at most, that is kept for the next inline set.
+/// Maximum bytes of a leaf that is kept for the next inline set.
 const SCRATCH_BYTES_MAX: usize = 4096;

@@ -13,9 +13,9 @@ pub enum ZsetEncoding {
 /// The configuration of sorted sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZsetLimits {
-    /// `zset-max-listpack-entries`: elements of a listpack at most.
+    /// `zset-max-listpack-entries`: maximum number of elements in a listpack.
     pub entries_max: usize,
-    /// `zset-max-listpack-value`: bytes of a member of a listpack at most.
+    /// `zset-max-listpack-value`: maximum length in bytes of a member in a listpack.
     pub value_max: usize,
 }
 

@@ -3,20 +3,20 @@
 //! Elements differ in their lengths, so a row has no random access. A few marks are spread over the row when
 //! its leaf is made and moved along with every edit. They limit a walk to an eighth of the row, as long as
 //! edits are spread evenly; a leaf whose marks have gathered at one end gets new ones.
-//! Invariants: (1) each mark names the begin of an element and its index, or the end of the row; (2) marks
-//! are in order. A mark of the first removed element then names the element after the removed ones; marks of
-//! further removed elements fall back to the mark before. Rows of more than 65,535 bytes have no marks and
-//! are searched from the front.
+//! Invariants: (1) each mark names the first byte of an element and its index, or the end of the row; (2)
+//! marks are in order. After a removal, a mark of the first removed element names the element after the
+//! removed ones; marks of further removed elements fall back to the previous mark. Rows of few elements or of
+//! more than 65,535 bytes get no marks and are searched from the front.
 
 use super::row::{self, RowGap};
 use std::ops::Range;
 
 /// Number of marks in a row.
 const MARKS: usize = 7;
-/// The least number of elements with which a row has marks.
+/// The least number of elements with which a row gets marks.
 const MARKED_FROM: usize = 16;
 
-/// Positions in a row. An unused mark names the begin of the row.
+/// Positions in a row. An unused mark names the beginning of the row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RowMarks([RowMark; MARKS]);
 
@@ -54,15 +54,15 @@ impl RowMarks {
         marks
     }
 
-    /// The last mark for which `is_before` is true, or the begin of the row. `is_before` must be true
-    /// for the first marks and false for all later ones.
+    /// The last mark for which `is_before` is true, or the beginning of the row. `is_before` must be true for
+    /// the first marks and false for all later ones.
     #[inline]
     pub(super) fn last_before(&self, is_before: impl Fn(usize) -> bool) -> RowGap {
         let before = self.0.partition_point(|mark| mark.at == 0 || is_before(usize::from(mark.at)));
         before.checked_sub(1).map_or(RowGap::default(), |last| self.0[last].gap())
     }
 
-    /// The last mark at or before the element with this index, or the begin of the row.
+    /// The last mark at or before the element with this index, or the beginning of the row.
     pub(super) fn last_up_to(&self, index: usize) -> RowGap {
         let up_to = self.0.partition_point(|mark| usize::from(mark.index) <= index);
         up_to.checked_sub(1).map_or(RowGap::default(), |last| self.0[last].gap())

@@ -36,7 +36,7 @@ impl ZsetPart {
         }
     }
 
-    /// Bytes of the part without those of the parts below it.
+    /// Bytes of the part without those of the parts below it; for a whole set, all its bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             ZsetPart::Leaf(leaf) => leaf.heap_bytes(),

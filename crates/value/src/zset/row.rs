@@ -7,8 +7,8 @@
 //! | 2, 4, 6, 8 | the score: an integer of 16, 32 or 48 bits, or a double; little endian |
 //! | … | the member |
 //!
-//! Invariants: (1) no function panics or reads beyond the bytes: malformed bytes give some elements or
-//! none; (2) a score has one form, the narrowest that gives back the same bits, so -0 is a double.
+//! Invariants: (1) no function that reads a row panics or reads beyond it: malformed bytes give some elements
+//! or none; (2) a score has one form, the narrowest that gives back the same bits, so -0 is a double.
 
 use super::edge::Edge;
 
@@ -56,7 +56,7 @@ pub(super) fn write(out: &mut [u8], member: &[u8], score: f64) -> usize {
     at + wide + len
 }
 
-/// The element at the front of a row; `None` for an empty row.
+/// The element at the front of a row; `None` for an empty row, or if the element is malformed.
 #[inline]
 pub(super) fn read(row: &[u8]) -> Option<RowEntry<'_>> {
     let (&head, rest) = row.split_first()?;
@@ -160,7 +160,7 @@ impl<'a> Iterator for RowIter<'a> {
     }
 }
 
-/// Offset of the element at `index`; the row's length where there is none.
+/// Offset of the element at `index`; the row's length if there is none.
 pub(super) fn offset_of(row: &[u8], index: usize) -> usize {
     offset_from(row, RowGap::default(), index)
 }
@@ -175,7 +175,7 @@ pub(super) fn offset_from(row: &[u8], from: RowGap, index: usize) -> usize {
     at
 }
 
-/// End of the element that begins at `at`; `None` at the end of the row.
+/// End of the element that begins at `at`; `None` at the end of the row, or if the element is cut off.
 #[inline]
 pub(super) fn element_end(row: &[u8], at: usize) -> Option<usize> {
     let (_, end) = member_range(row, at)?;

@@ -112,7 +112,7 @@ impl Writer {
         });
     }
 
-    /// Stops the client; each key must have its last acknowledged value on these nodes.
+    /// Stops the client; each key must have its last acknowledged value at one of these nodes.
     fn stop(self, members: &[&Member]) {
         self.stops.store(true, Ordering::Relaxed);
         let written = self.thread.join().expect("a client that met no error");
@@ -143,7 +143,7 @@ fn log_of(member: &Member) -> String {
     }
 }
 
-/// Ports of the nodes in a node's CLUSTER SLOTS.
+/// The integers in a node's CLUSTER SLOTS: the ports of nodes, and slots.
 fn ports_in_slots(client: &mut Client) -> Vec<u16> {
     fn value(client: &mut Client, ports: &mut Vec<u16>) {
         let head = client.line();

@@ -82,7 +82,7 @@ fn cb_a46_a_slot_that_has_come_goes_back_by_hand_at_once() {
     }
 }
 
-/// A job whose keys have arrived, and that the source holds back.
+/// Begins a move whose keys arrive, and that the source then holds back.
 fn held(group: &Group) {
     let (moved, _) = keys_to_move();
     let source = &group.members[0];

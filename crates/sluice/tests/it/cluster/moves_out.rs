@@ -61,7 +61,8 @@ fn cb_a70_slots_move_to_a_stock_primary_while_clients_count() {
     moves_while_clients_count("ossss");
 }
 
-/// A move whose snapshot has been sent, and that does not proceed to pausing writers.
+/// Begins a move whose snapshot is sent, and that does not proceed to pausing writers. Returns the number of
+/// the source's keys in the moved slots.
 fn held(group: &Group) -> usize {
     let (moved, _) = keys_to_move();
     let (source, target) = (&group.members[0], &group.members[2]);

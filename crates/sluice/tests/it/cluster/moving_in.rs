@@ -96,7 +96,7 @@ fn of(member: &Member) -> [String; 2] {
 }
 
 /// Checks the cluster as before a move ([`check_move`]): an open slot is reported for the node that has it
-/// open, whichever node is asked.
+/// open, whichever node is asked, and a node that refuses the user is named.
 fn is_judged(group: &Group) {
     let (first, second) = (&group.members[0], &group.members[1]);
     let (text, status) = check_move(second.port(), &[]);

@@ -36,7 +36,7 @@ pub(super) fn strangers_with(kinds: &str, more: &[&str]) -> Option<Group> {
 }
 
 impl Group {
-    /// Runs `valkey-cli --cluster` for half a minute at most; returns its output, and whether it succeeded.
+    /// Runs `valkey-cli --cluster` for at most half a minute; returns its output, and whether it succeeded.
     pub(super) fn says(&self, arguments: &[&str]) -> (String, bool) {
         let cli = self.tools.join("valkey-cli");
         let output = Command::new("timeout")
@@ -58,7 +58,7 @@ impl Group {
         text
     }
 
-    /// Makes a cluster of the first nodes, with so many replicas for each primary.
+    /// Makes a cluster of the first nodes, with this number of replicas for each primary.
     pub(super) fn create(&self, count: usize, replicas: &str) {
         let addresses: Vec<String> = self.members[..count].iter().map(Member::address).collect();
         let addresses = addresses.iter().map(String::as_str);

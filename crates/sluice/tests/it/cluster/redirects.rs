@@ -289,7 +289,7 @@ const WAITS: &[&[&str]] = &[
     &["MULTI", "BLPOP %c 0.001", "EXEC"],
 ];
 
-/// Commands that a client has sent before.
+/// Commands that a client sends before a request, to set its flags.
 const FLAGS: &[&[&str]] = &[&[], &["ASKING"], &["READONLY"], &["READONLY", "ASKING"]];
 
 /// The nodes under test, of each kind of server.
@@ -395,7 +395,7 @@ impl Side {
         Some(side)
     }
 
-    /// Opens slots, and puts keys into them.
+    /// Opens slots and puts keys into them; makes a user at both nodes under test, and a library.
     fn give(&self, states: &[State]) {
         let [primary, replica, other] = &self.0;
         let (mut client, id) = (primary.client(), other.id());
@@ -484,7 +484,7 @@ impl Side {
 
 /// A request in the form in which it is sent.
 struct Case {
-    /// The row of the table.
+    /// The request as in `REQUESTS` or `WAITS`, with its placeholders.
     row: String,
     label: String,
     bytes: String,
@@ -581,7 +581,7 @@ fn cb_s1_to_s63_redirects_as_the_reference_has_them() {
             member.client().check("CONFIG RESETSTAT", "+OK\r\n");
         }
     }
-    // By the row of the table: the first difference, and the number of further ones.
+    // For each `Case::row`: the first difference, and the number of differences.
     let mut differences: BTreeMap<String, (String, u32)> = BTreeMap::new();
     let (mut asked, mut meant) = (0, 0);
     for (number, health) in HEALTH.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Certificates for tests, made once per process, and TLS clients.
+//! Certificates for tests, signed by an authority that is made once per process, and TLS clients.
 
 use super::{DEADLINE, Dir};
 use rcgen::{

@@ -23,15 +23,15 @@ pub struct Feeds {
     visitors: Vec<JoinHandle<u64>>,
 }
 
-/// Number of messages of each channel that all its subscribers together have received.
+/// Number of messages of each channel that all its steady subscribers together have received.
 type Received = Arc<[AtomicU64; CHANNELS]>;
 
 const CHANNELS: usize = 2;
 const VISITORS: usize = 2;
 /// Two steady subscribers by name, one by pattern, one with RESP3.
 const STEADY: usize = 4;
-/// Maximum messages by which a publisher may be ahead of the steady subscribers: this test is
-/// not about output limits.
+/// A publisher waits while more messages than this have not reached the steady subscribers, each of which
+/// counts separately: this test is not about output limits.
 const AHEAD_MAX: u64 = 5000;
 /// The message that follows the last one of a channel.
 const END: &[u8] = b"end";

@@ -181,14 +181,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with these arguments after `--port`, `--dir` and `--save ''`, ready to accept.
+    /// A server with these arguments after those that [`Server::start_in`] gives, ready to accept.
     pub fn start(arguments: &[&str]) -> Server {
         Server::start_in(Dir::new(), |command| {
             command.args(arguments);
         })
     }
 
-    /// A server in the given directory, with a command that `prepare` completes.
+    /// A server with arguments for tests and of the arm, and a command that `prepare` completes, ready to
+    /// accept. It runs in the given directory, or in a new one if its port was taken.
     pub fn start_in(dir: Dir, prepare: impl Fn(&mut Command)) -> Server {
         let mut dir = Some(dir);
         // Another process may take the port between the choice and the bind: then another port is chosen.

@@ -2,7 +2,8 @@
 //!
 //! The commands of a file are run unchanged, with these exceptions: a container's name with a port becomes
 //! `localhost` with the port that its process has here, `/data` and each file's path become paths in a folder
-//! of the test, and a full sync begins at once instead of five seconds later.
+//! of the test, each part gets ports of its own, a replica announces `localhost`, and a full sync begins at
+//! once instead of five seconds later.
 
 use super::yaml::{Yaml, documents};
 use crate::common::guide::Bash;

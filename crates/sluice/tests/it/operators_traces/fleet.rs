@@ -89,7 +89,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Nodes that do not know each other.
+    /// Starts nodes that do not know each other, and waits until all of them listen.
     pub fn start(trace: &Trace, kinds: &str) -> Fleet {
         assert_eq!(kinds.len(), trace.nodes, "{kinds}");
         let peer = PathBuf::from(std::env::var_os("SLUICE_PEER_SERVER").unwrap());
@@ -138,7 +138,7 @@ impl Fleet {
         node.dir.file("node.conf", &(lines.join("\n") + "\n"));
     }
 
-    /// Waits until a node answers; a cluster node must also have saved its id.
+    /// Waits until a node listens; a cluster node must also have saved its id.
     fn wait_for(&mut self, at: usize) {
         let node = &self.nodes[at];
         until("a node that listens", || TcpStream::connect(("127.0.0.1", node.port)).ok());

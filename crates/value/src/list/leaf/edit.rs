@@ -135,7 +135,8 @@ impl Leaf {
     }
 }
 
-/// A copy of the chunk without elements equal to `wanted`, and the number left out.
+/// A copy of the chunk without up to `count` elements equal to `wanted`, the nearest to the end `from`; and
+/// the number left out.
 fn without(chunk: &Chunk, wanted: Element<'_>, count: usize, from: End) -> (Chunk, usize) {
     let mut kept: Vec<Element<'_>> = Vec::with_capacity(chunk.count());
     let mut removed = 0;

@@ -1,4 +1,4 @@
-//! Trimming: removing the first entries of a stream, whole nodes at once.
+//! Trimming: removing the first entries of a stream, whole nodes at once where possible.
 
 use super::{EntryLog, MacroNode, NodeItem, TrimExtent, TrimTo, writable};
 use crate::stream::StreamContext;

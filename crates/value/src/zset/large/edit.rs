@@ -484,7 +484,7 @@ impl LargeParts<'_, '_> {
         removed
     }
 
-    /// Joins the child at `at` with a neighbour if one of the two is sparse.
+    /// Joins the child at `at` with a neighbour if one of the two is sparse and both fit into one.
     pub(super) fn join(&mut self, children: &mut Vec<Branch>, at: usize) {
         for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             if left + 1 < children.len() && self.join_two(children, left) {
@@ -495,8 +495,8 @@ impl LargeParts<'_, '_> {
         }
     }
 
-    /// Moves the contents of the child after `left` to the child at `left`, if one of the two is sparse;
-    /// returns whether it did.
+    /// Moves the contents of the child after `left` to the child at `left`, if one of the two is sparse and
+    /// both fit into one; returns whether it did.
     fn join_two(&mut self, children: &mut [Branch], left: usize) -> bool {
         let (head, tail) = children.split_at_mut(left + 1);
         let (Some(one), Some(other)) = (head.last_mut(), tail.first_mut()) else { return false };
