@@ -134,7 +134,8 @@ impl ScriptMachine {
     /// Opens a machine that has the Lua libraries for scripts and the server's functions, and may use `limit`
     /// bytes. `is_insecure`: with `getfenv`, `setfenv` and `newproxy`.
     ///
-    /// # Errors The limit is too small for Lua's standard libraries.
+    /// # Errors
+    /// The limit is too small for Lua's standard libraries.
     pub fn open(kind: MachineKind, limit: usize, is_insecure: bool) -> Result<ScriptMachine, Fault> {
         let mut vm = Vm::new(limit)?;
         vm.look_into_errors();

@@ -116,7 +116,8 @@ impl RunBuffers {
 impl Scripting {
     /// The machine of EVAL, opened if there is none.
     ///
-    /// # Errors The memory limit is too small for Lua's standard libraries.
+    /// # Errors
+    /// The memory limit is too small for Lua's standard libraries.
     pub fn machine(&mut self, limits: MachineLimits) -> Result<&mut ScriptMachine, Fault> {
         let MachineLimits { bytes, is_insecure, .. } = limits;
         if let Some(machine) = self.machine.as_mut() {

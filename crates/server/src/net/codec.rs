@@ -76,8 +76,8 @@ impl Codec for TlsCodec {
     fn decode(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<PeerSide, String> {
         buffers.plain.append(&mut self.unread);
         let received = self.session.receive(bytes, buffers).map_err(|error| error.to_string())?;
-        self.peer_has_ended = received.closed;
-        Ok(if received.closed { PeerSide::Ended } else { PeerSide::Open })
+        self.peer_has_ended |= received.closed;
+        Ok(if self.peer_has_ended { PeerSide::Ended } else { PeerSide::Open })
     }
 
     fn peer_has_ended(&self) -> bool {

@@ -98,7 +98,8 @@ impl Control {
 
     /// Installs the loaded libraries of functions, in place of the present ones or in addition to them.
     ///
-    /// # Errors A loaded library has the name of a present one that must not be replaced, or one of its
+    /// # Errors
+    /// A loaded library has the name of a present one that must not be replaced, or one of its
     /// functions has the name of a function of a library that stays. The present libraries then stay
     /// unchanged.
     fn install_functions(&mut self, load: &LoadUnderWay) -> Result<(), Vec<u8>> {
