@@ -155,7 +155,7 @@ impl<T: Object> Arena<T> {
         self.first
     }
 
-    /// Empties a slot for reuse.
+    /// Empties a slot for reuse; a slot before the mark is not used again until the mark is dropped.
     pub(crate) fn release(&mut self, index: u32) {
         *self.at_mut(index) = T::default();
         if index >= self.old { self.free.push(index) } else { self.free_old.push(index) }
@@ -178,7 +178,7 @@ impl<T: Object> Arena<T> {
         self.free_old.len() > SPARSE_MIN && self.free_old.len() * 4 > self.slots.len()
     }
 
-    /// Bytes that the allocator has given for slots without an object, and for the lists of free slots.
+    /// Heap bytes of slots without an object, and of the lists of free slots.
     pub(crate) fn spare_bytes(&self) -> usize {
         let live = self.slots.len() - self.free.len() - self.free_old.len();
         let given = heap::vec(&self.slots) + heap::vec(&self.free) + heap::vec(&self.free_old);

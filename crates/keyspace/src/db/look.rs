@@ -199,7 +199,7 @@ impl Db {
     }
 
     /// Prefetches the memory that look-ups of these members (of a set or sorted set) or fields (of a
-    /// hash) will read soon. Changes nothing.
+    /// hash) will read soon, if the collection is large. Changes nothing.
     pub fn prefetch_members<'n>(&self, key: Key<'_>, members: impl Iterator<Item = &'n [u8]>) {
         match self.find_entry(key).map(Entry::value) {
             Some(ValueRef::Set(set)) if set.len() >= PREFETCHED_FROM => set.prefetch(members),

@@ -21,9 +21,9 @@ const UNLOADED_MAX: usize = 128;
 const BYTES_PER_VALUE: usize = 8;
 
 impl Vm {
-    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in
-    /// proportion to the chunk's constants; if a slice of the collector is due, also that slice, which
-    /// is longer for a larger chunk.
+    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in proportion to
+    /// the chunk's constants; if a slice of the collector is due, also that slice, which is longer for a
+    /// larger chunk; and if memory is short, also a whole collection.
     ///
     /// # Errors
     /// `not enough memory`, or a run is open.
