@@ -748,7 +748,7 @@ impl Execution<'_> {
     }
 
     /// The position of the next instruction, for a debugger; `None` if the run continues in a native
-    /// function. O(1).
+    /// function, or the instruction has no position to show. O(1).
     pub fn next_position(&self) -> Option<CodePosition<'_>> {
         self.vm.machine.next_position()
     }

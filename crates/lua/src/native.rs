@@ -363,7 +363,7 @@ impl Ctx<'_> {
     /// Indexes a value as the language does.
     ///
     /// # Errors
-    /// The value cannot be indexed.
+    /// The value cannot be indexed, or the chain of `__index` is too long.
     pub fn index(&mut self, object: Value, key: Value) -> Result<Indexed, Fault> {
         find_index(self.heap, object, key)
     }
@@ -426,7 +426,7 @@ pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) 
     }
 }
 
-/// The metamethod for a comparison, if both values have the same one.
+/// The metamethod for a comparison, if both values are of one type and have the same metamethod.
 pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Option<Value> {
     if a.kind().name() != b.kind().name() {
         return None;

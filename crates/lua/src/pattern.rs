@@ -123,7 +123,7 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the matcher, itself included.
     pub(crate) fn given_bytes(&self) -> usize {
         let Program { items, sets, literals, .. } = &self.program;
         let program = heap::vec(items) + heap::vec(sets) + heap::vec(literals);
@@ -476,7 +476,7 @@ enum ItemRun {
     OutOfFuel,
 }
 
-/// The byte that a pattern stands for, if the pattern is a single ordinary byte.
+/// The byte that a pattern stands for, if the pattern is a single ordinary byte or one escaped by `%`.
 pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
     match *pattern {
         [byte] if !b"\0^$.()[%".contains(&byte) => Some(byte),
@@ -485,7 +485,7 @@ pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
     }
 }
 
-/// Whether `pattern` contains special characters.
+/// Whether `pattern` contains special characters before its first zero byte.
 pub(crate) fn is_special(pattern: &[u8]) -> bool {
     let is_special =
         |byte: &u8| matches!(byte, b'^' | b'$' | b'*' | b'+' | b'?' | b'.' | b'(' | b'[' | b'%' | b'-');

@@ -53,7 +53,7 @@ impl Write for DecimalText {
     }
 }
 
-/// Decimal digits of a positive number, and the power of ten of the first digit.
+/// Decimal digits of a number that is not negative, and the power of ten of the first digit.
 struct Digits {
     text: [u8; 104],
     len: usize,

@@ -35,7 +35,7 @@ pub(crate) enum Halt {
     OutOfBudget,
     /// An error was not caught; its value.
     Failed(Value),
-    /// The collector has a slice to do.
+    /// The collector has a slice to do, or recorded work must be charged to the budget.
     Collect,
     /// All garbage must be collected before the run continues.
     CollectAll,
