@@ -3,16 +3,16 @@
 //! A cycle visits each database once. In a database, a step deletes fields of the hash whose fields
 //! expire first, and walks the index of keys with an expiry, a few buckets at a time, from where the
 //! previous cycle stopped. A database gets another round while more than the tolerated share of a
-//! round's keys was expired, until about as many keys as it has were looked at. The share and the walk
-//! follow the reference's published behaviour. Because
-//! the index is walked and not sampled, a pass meets every expired key, except those whose bucket was
-//! merged during the pass into one already walked; the next pass meets these.
+//! round's keys was expired, until about as many keys were looked at as have an expiry. The share and the
+//! walk follow the reference's published behaviour. Because the index is walked and not sampled, a pass
+//! meets every expired key, except those whose bucket was merged during the pass into one already walked;
+//! the next pass meets these.
 //!
 //! Invariant: a step deletes at most [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields. It looks at no
 //! more than [`DATABASES_PER_STEP`] databases, and at no more than `20 * keys_per_round` buckets of each. The
-//! caller checks the time after each step. Steps are this small
-//! because the deletion of the last key of a slab chunk can give pages back to the system, which is slow,
-//! and keys that expire together may empty several chunks.
+//! caller checks the time after each step. Steps are this small because the deletion of the last key of a
+//! slab chunk can give pages back to the system, which is slow, and keys that expire together may empty
+//! several chunks.
 
 use crate::Key;
 use crate::dataset::Keyspace;

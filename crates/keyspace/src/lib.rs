@@ -167,9 +167,9 @@ fn lfu_incremented(counter: u8, factor: u32, dice: u32) -> u8 {
 }
 
 /// The encoding that OBJECT ENCODING reports for a string: `embstr` if the reference would keep it with
-/// its key in one piece of at most 128 bytes, otherwise `raw`. The piece consists of a header of 8 bytes
-/// and 1 byte, the expiry of 8 bytes, the key with its header, and the value with its header (9.1.2,
-/// measured over key lengths 1 to 120).
+/// its key in one piece of at most 128 bytes, otherwise `raw`. The piece consists of a header of 9 bytes, the
+/// expiry of 8 bytes if there is one, the key with its header of 2 or 4 bytes, and the value with its header
+/// of 4 bytes (9.1.2, measured over key lengths 1 to 120).
 fn reference_string_encoding(key_len: usize, has_expiry: bool, value_len: usize) -> Encoding {
     let key = key_len + if key_len < 32 { 2 } else { 4 };
     let expiry = if has_expiry { 8 } else { 0 };

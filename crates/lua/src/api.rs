@@ -187,7 +187,7 @@ impl Vm {
         VmImage::of(self.machine, self.initial)
     }
 
-    /// Adds to a machine the main program's coroutine, and the closure as which all chunks run.
+    /// Adds to a machine the main program's coroutine, and the one closure that runs all chunks.
     fn of_machine(mut machine: Machine, stage: VmStage) -> Result<Vm, Fault> {
         let main = machine.heap.new_thread(Box::default())?;
         machine.main = main;
@@ -230,7 +230,7 @@ impl Vm {
     }
 
     /// Makes `pcall` behave as in the reference's server: for an error that is a table whose `err` is a
-    /// string, `pcall` returns that string, and for another table both the table and its `err`.
+    /// string or a number, `pcall` returns `err` alone, and for another table both the table and its `err`.
     pub fn look_into_errors(&mut self) {
         self.machine.looks_into_errors = true;
     }

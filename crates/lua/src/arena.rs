@@ -20,8 +20,8 @@ pub(crate) const FREE: Colour = 0;
 
 /// An object in an arena, with a colour for the collector.
 pub(crate) trait Object: Default {
-    /// The type that holds such objects in an image: a shared slice with counted owners, or nothing for
-    /// kinds of objects that are never part of an image.
+    /// The type that holds such objects in an image: a shared slice with counted owners, or a `Vec`, which is
+    /// never made, for kinds of objects that are never part of an image.
     type Shared: std::ops::Deref<Target = [Self]> + std::fmt::Debug;
 
     fn colour(&self) -> Colour;
@@ -40,7 +40,7 @@ pub(crate) type Dying = Box<dyn Shrink + Send>;
 
 /// Memory that is freed in pieces.
 pub(crate) trait Shrink: std::fmt::Debug {
-    /// Frees a piece of [`PIECE`] bytes. Returns false when nothing remains.
+    /// Frees a piece of at most [`PIECE`] bytes. Returns false when nothing remains.
     fn shrink(&mut self) -> bool;
 }
 

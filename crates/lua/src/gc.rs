@@ -146,7 +146,7 @@ fn mark_frames(heap: &mut Heap, code: &mut Arena<Linked>, co: &Coroutine) {
 
 /// Marks a prototype; objects that it refers to are scanned later.
 pub(crate) fn shade_proto(heap: &mut Heap, code: &mut Arena<Linked>, index: u32) {
-    // Before the first start of a chunk, the closure as which all chunks run has no valid prototype.
+    // Before the first start of a chunk, the closure that runs all chunks has no valid prototype.
     let Some(linked) = code.own_mut(index) else { return };
     if linked.colour != heap.marked && linked.colour != FREE {
         linked.colour = heap.marked;

@@ -2,10 +2,10 @@
 //! in each arena after which the current run's objects lie (`api.rs`); the collector's marking is another
 //! thing.
 //!
-//! Invariants: (1) a growth beyond the limit is an error: a large growth is checked before it happens, a
-//! small one afterwards; (2) no object is collected while a native function runs; (3) a write to a table that
-//! is black or old passes the barrier of [`Heap::set`], except for the globals that the host sets for a run,
-//! which it resets at the run's end.
+//! Invariants: (1) a growth beyond the limit is an error: large growths are checked before they happen, small
+//! ones afterwards, at the latest when they sum up to [`SLICE_BYTES`]; (2) no object is collected while a
+//! native function runs; (3) a write to a table that is black or old passes the barrier of [`Heap::set`],
+//! except for the globals that the host sets for a run, which are reset at the run's end.
 
 use std::sync::Arc;
 
@@ -234,7 +234,8 @@ impl Heap {
         heap
     }
 
-    /// Counts `bytes` more in use. Errors: the limit is exceeded.
+    /// Counts `bytes` more in use. Errors: the limit is exceeded; it is checked only from `next_slice` bytes
+    /// on.
     #[inline(always)]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes += bytes;

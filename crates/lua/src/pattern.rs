@@ -1,5 +1,5 @@
-//! Patterns of Lua 5.1: compiled at most once for each call of a library function, then matched by a machine
-//! whose state is data.
+//! Patterns of Lua 5.1: compiled at most once for each call of a library function, then matched by a
+//! [`Matcher`], whose state is data.
 //!
 //! A Lua pattern has no alternatives, so its items are a sequence. An item's captures and errors depend
 //! only on its index. The compiler turns the first error into an item that raises the error when the match
@@ -7,8 +7,8 @@
 //! error in a part that it never reaches.
 //!
 //! Invariants: (1) a match uses no recursion: the choices that remain to be tried are a list, not longer
-//! than the items; (2) every loop uses fuel; without fuel the matcher pauses, and later continues as if it
-//! had not; (3) a pattern ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
+//! than the items; (2) every loop uses fuel; without fuel the matcher pauses, and later continues as if there
+//! had been no pause; (3) a pattern ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
 
 mod compile;
 mod error;

@@ -1,4 +1,4 @@
-//! Entries, as readers see them.
+//! Read access to an entry: its key, value, expiry and access clock.
 
 use super::{Db, IndexKind};
 use crate::entry::{self, Form, Head};
@@ -212,10 +212,10 @@ impl Db {
     }
 }
 
-/// Requests prefetch members or fields of a set or hash that has at least this many: some 100 KB of short
-/// members.
+/// Members of a set or fields of a hash are prefetched only if there are at least this many of them, which
+/// is some 100 KB of short members.
 const PREFETCHED_FROM: usize = 4096;
 
-/// Requests prefetch members of a sorted set that has at least this many; more than for a set, because the
-/// index of a sorted set takes less of the cache.
+/// Members of a sorted set are prefetched only if there are at least this many of them; more than for a set,
+/// because the index of a sorted set takes less of the cache.
 const SORTED_PREFETCHED_FROM: usize = 32_768;

@@ -479,8 +479,8 @@ impl Slots {
     }
 }
 
-/// Numbers of entries of the slots, in groups. A write changes three numbers; walks and random choices
-/// skip empty tables.
+/// The number of entries in all slots, in runs of slots, and in smaller groups. Adding or removing an entry
+/// changes three numbers. With `occupied`, walks and random choices skip empty tables.
 struct Census {
     /// Number of entries in all slots.
     len: usize,

@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// Records that a key was removed during a walk.
+    /// Removes a key that is deleted during a walk from `ahead`, if it is there.
     #[cold]
     pub(super) fn note_left(&mut self, key: Key<'_>) {
         if let Some(walk) = self.walk.as_deref_mut() {

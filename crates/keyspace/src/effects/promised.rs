@@ -1,5 +1,5 @@
-//! Commands to propagate whose bytes are made later: the removal of a million members of a set
-//! takes twenty megabytes.
+//! Commands to propagate whose bytes are made later, because there may be many: the command that removes a
+//! million members of a set takes twenty megabytes.
 //!
 //! The length is known at once, and so is every later position of the stream. Each reader of the stream
 //! makes the bytes for itself, piece by piece, from values that are no longer part of the data.

@@ -101,7 +101,7 @@ impl Vm {
         true
     }
 
-    /// Sets the prototype of the one closure as which all chunks run, and its globals to the current ones.
+    /// Sets the prototype of the one closure that runs all chunks, and makes the current globals its globals.
     pub(super) fn set_chunk(&mut self, proto: u32) -> Value {
         let Machine { heap, chunk, .. } = &mut self.machine;
         let closure = heap.closures.at_mut(chunk.0);

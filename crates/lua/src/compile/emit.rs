@@ -57,7 +57,7 @@ pub(super) enum Kind {
     Upvalue(u8),
     Global(u32),
     Indexed(u8, IndexKey),
-    /// A comparison: its jump is taken if it is true.
+    /// A comparison, whose jump is taken if the comparison is true.
     Jump(u32),
     /// An instruction whose target register can still be chosen.
     Open(u32),

@@ -218,7 +218,8 @@ pub(crate) fn prefix(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
     whole * BLOCK + rest.iter().take_while(|byte| is_of_kind(**byte)).count()
 }
 
-/// Parses `inf`, `infinity`, `nan` or `nan(letters)`, in either case.
+/// Parses `inf`, `infinity`, `nan` or `nan(WORD)` (`WORD`: letters, digits and `_`). The case of the letters
+/// does not matter.
 fn named(text: &[u8]) -> Option<(f64, usize)> {
     let starts = |word: &[u8]| text.len() >= word.len() && text[..word.len()].eq_ignore_ascii_case(word);
     if starts(b"infinity") {

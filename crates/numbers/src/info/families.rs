@@ -106,7 +106,7 @@ macro_rules! families {
         #[repr(u16)]
         enum FamilyIndex { $( $id, )* COUNT }
 
-        /// The families that do not belong to a row of [`FIELDS`].
+        /// The families that do not belong to a field of [`FIELDS`].
         pub static FAMILIES: [Family; FamilyIndex::COUNT as usize] = [ $( $row, )* ];
 
         /// The ids of the families, by name.
