@@ -2,8 +2,8 @@
 //!
 //! A choice, unless it is to be random, looks at a few random keys of each database and keeps the best
 //! candidates of all choices so far in a pool, so it is nearly as good as a choice among all keys. A
-//! candidate that was used after it entered the pool is dropped: this is where the pool differs from the
-//! reference's.
+//! candidate that was used after it entered the pool, or expires later than it did then, is dropped: this is
+//! where the pool differs from the reference's.
 //!
 //! Entries unused for a long time are in no cache, and waiting for them one after the other would be most of
 //! the cost of a choice. Therefore the random numbers of each choice are drawn two choices ahead. The buckets
@@ -222,7 +222,7 @@ impl Keyspace {
         while pool.fill(self.dbs_mut(), rule, rng) {
             while let Some(Candidate { score, db, hash, handle }) = pool.candidates.pop() {
                 let found = self.db(db).find_handle(hash, handle);
-                // A key that was used since, or whose slot is now hidden, is no candidate any more.
+                // A key whose score has fallen since, or whose slot is now hidden, is no candidate any more.
                 let is_candidate = |found: &Found| {
                     let is_shown = !self.db(db).tables.hides(slot_of(hash));
                     is_shown && rule.score(self.db(db), found.handle).is_some_and(|now| now >= score)

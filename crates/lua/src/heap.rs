@@ -317,7 +317,7 @@ impl Heap {
         Ok(string.into())
     }
 
-    /// A substring, which must not be empty.
+    /// Makes a string of a part of another one. The string of a single byte exists already.
     #[inline]
     pub(crate) fn part(&mut self, string: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
         if to - from == 1 {

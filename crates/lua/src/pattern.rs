@@ -476,7 +476,8 @@ enum ItemRun {
     OutOfFuel,
 }
 
-/// The byte that a pattern stands for, if the pattern is a single ordinary byte or one escaped by `%`.
+/// The byte that a pattern stands for, if the pattern is a single ordinary byte, or `%` with a punctuation
+/// character.
 pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
     match *pattern {
         [byte] if !b"\0^$.()[%".contains(&byte) => Some(byte),

@@ -75,9 +75,9 @@ impl Db {
         stays
     }
 
-    /// Replaces the value and the expiry of the entry at `found`; returns the old value outside, if any. The
-    /// entry keeps its block if the presence of an expiry stays the same and either both values are inside
-    /// and need the same size class, or both are strings outside.
+    /// Replaces the value, the expiry and the access clock of the entry at `found`; returns the old value
+    /// outside, if any. The entry keeps its block if the presence of an expiry stays the same and either both
+    /// values are inside and need the same size class, or both are strings outside.
     pub(crate) fn overwrite(
         &mut self,
         found: Found,

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-/// The longest text: 309 digits, a point and 99 more, and a sign.
+/// Room for the longest text: 309 digits, a point and 99 more, and a sign.
 const DIGITS_MAX: usize = 416;
 
 /// The case of exponent letters, `inf` and `nan`.

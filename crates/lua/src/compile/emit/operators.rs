@@ -310,7 +310,7 @@ impl Func {
         Ok(())
     }
 
-    /// Whether a number is, or can become, one of the first 256 constants.
+    /// Adds a number to the constants if it is not one yet; returns whether it is one of the first 256.
     fn names_small(&mut self, number: f64) -> bool {
         self.number_constant(number) < 256
     }
