@@ -1,8 +1,9 @@
 //! Edits: how a command changes a collection.
 //!
-//! An edit begins with the check of the type, before any change, and ends by [`Edit::done`] or
-//! [`Edit::unchanged`]. Dropping it otherwise is a bug: debug builds panic, release builds record the
-//! key as modified, because it may be. If the collection is empty at the end, its key is deleted.
+//! An edit begins with the check of the type, before any change, and ends by [`Edit::done`],
+//! [`Edit::unchanged`] or a `publish_unchanged`. Dropping it otherwise is a bug: debug builds panic, release
+//! builds record the key as modified, because it may be. If a changed collection is empty at the end, its
+//! key is deleted.
 
 use crate::Key;
 use crate::collection::{Collection, Variant};

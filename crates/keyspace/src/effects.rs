@@ -4,7 +4,8 @@
 //! Invariants: (1) every change that a command makes goes through [`crate::DbMut`] or [`crate::Dataset`],
 //! which record the key here, and count the changes; (2) effects only record, and the commit, which drains
 //! them between commands, acts on them; (3) with no listener and no propagation target a write allocates
-//! nothing here; (4) `recorded` is set by everything that the commit must look at, except look-ups.
+//! nothing here, except for expired keys or fields that it meets and for garbage; (4) `recorded` is set by
+//! everything that the commit must look at, except counts of look-ups and of changes.
 
 mod access_log;
 mod event;
@@ -51,7 +52,8 @@ impl KeyRef {
     }
 }
 
-/// A change of a database as a whole; no [`ModifiedKey`] is recorded for its keys.
+/// A change of a database as a whole. No [`ModifiedKey`] is recorded for its keys, except later for the keys
+/// of a flushed slot, when they are freed (`Event::Freed`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DbChange {
     /// The database was emptied; it may have been empty before.
@@ -63,7 +65,8 @@ pub enum DbChange {
 }
 
 impl DbChange {
-    /// Whether the change may have given keys other values; no [`ModifiedKey`] shows that.
+    /// Whether the change may have removed keys or given them other values without a [`ModifiedKey`] for
+    /// each.
     pub fn changes_keys(self) -> bool {
         match self {
             DbChange::Flushed(_) => true,
@@ -79,8 +82,8 @@ pub type Argv = Vec<Vec<u8>>;
 /// What one command, or one step of background work, changed. The commit drains it, and it is reused.
 #[derive(Default, Debug)]
 pub struct Effects {
-    /// Classes of events to record, for notifications, WATCH and tracking; changes of databases are
-    /// recorded with them.
+    /// Classes of events to record, for notifications, WATCH and tracking. While there are any, changes of
+    /// databases are recorded, too.
     listening: Classes,
     /// Whether only changes of `listened_keys` are wanted.
     listening_by_key: bool,
@@ -89,7 +92,8 @@ pub struct Effects {
     /// Set while clients are blocked until a key holds something: keys that get a value are
     /// recorded as ready.
     pub blocked_listening: bool,
-    /// Set while a client waits until a key is gone: any change of a key then makes it ready.
+    /// Set while a client waits until a key is gone: if `blocked_listening` is set too, any change of a key
+    /// then makes the key ready.
     pub removal_listening: bool,
     /// Set while replicas or the AOF read the propagation stream.
     pub propagating: bool,
@@ -140,8 +144,9 @@ pub struct ExpiredFields {
     pub fields: Vec<Vec<u8>>,
 }
 
-/// Size in bytes above which a string is freed by another thread. Below it, freeing the block costs less
-/// than a message and, often, waking the thread.
+/// Size in bytes above which a string in one piece is freed by another thread; for other values, see
+/// `Value::is_freed_elsewhere`. Below it, freeing the block costs less than a message and, often, waking
+/// the thread.
 pub const LAZY_FREE_BYTES: usize = 1 << 20;
 
 /// A size in bytes, [`LAZY_FREE_BYTES`] by default.
@@ -195,7 +200,7 @@ pub enum MessageListeners {
     Nodes,
 }
 
-/// How a command that changed something appears in the propagation stream.
+/// How a command appears in the propagation stream.
 #[derive(Default, Debug)]
 pub enum Propagation {
     /// As the client sent it.
@@ -226,9 +231,9 @@ impl From<PromisedCommands> for Propagation {
     }
 }
 
-/// Methods for handlers: how the commit propagates the command.
+/// Methods for command handlers, mostly about how the commit propagates the command.
 impl Effects {
-    /// Bytes that the allocator has given for the lists, which are empty between commands.
+    /// Heap bytes of the lists of keys, databases and garbage, which are empty between commands.
     pub fn footprint(&self) -> usize {
         let ahead = self.expired_ahead.capacity() * size_of::<ModifiedKey>();
         let keys = ahead + heap::vec(&self.modified) + heap::vec(&self.ready) + heap::vec(&self.databases);
@@ -277,8 +282,9 @@ impl Effects {
         self.propagation = Propagation::ToReplicas;
     }
 
-    /// Records that the command publishes a message to `receivers` subscriptions of this server. The
-    /// command changes no data; replicas get it even if no client of this server gets the message.
+    /// Records that the command publishes a message to `receivers` subscriptions of this server. Replicas get
+    /// the command, although it changes no data, unless the cluster bus carries the message. Nothing is
+    /// recorded if there are neither subscriptions nor other listeners.
     #[inline]
     pub fn publish(&mut self, receivers: usize) {
         match self.message_listeners {
@@ -301,7 +307,7 @@ impl Effects {
     }
 
     /// Marks the old contents of emptied databases to be freed before the command ends, and not on
-    /// another thread. O(keys).
+    /// another thread, unless a cut of them is open. The freeing costs O(keys).
     pub fn free_databases_here(&mut self) {
         self.free_here = true;
     }
@@ -417,13 +423,14 @@ impl Effects {
         self.modified.drain(..)
     }
 
-    /// Removes and returns the keys (database and key) that now hold a value, or more of a value, for
-    /// which clients can wait; recorded only while `blocked_listening`.
+    /// Removes and returns the keys (database and key) that now hold a value, or more of a value, for which
+    /// clients can wait, and, with `removal_listening`, all changed keys; recorded only while
+    /// `blocked_listening`.
     pub fn drain_ready(&mut self) -> std::vec::Drain<'_, (usize, KeyRef)> {
         self.ready.drain(..)
     }
 
-    /// Changes of whole databases, in order; recorded while modified keys are recorded.
+    /// Changes of whole databases, in order; recorded while events or ready keys are recorded.
     pub fn take_databases(&mut self) -> Vec<DbChange> {
         std::mem::take(&mut self.databases)
     }
@@ -439,8 +446,8 @@ impl Effects {
         !self.expired_by_read.is_empty()
     }
 
-    /// Keys that writes found expired and deleted, with their databases: their deletion is propagated
-    /// before the command.
+    /// Keys that writes or the expiry cycle found expired and deleted, with their databases: their deletion
+    /// is propagated before the command.
     #[inline]
     pub fn expired_by_write(&self) -> &[(usize, Box<[u8]>)] {
         &self.expired_by_write
@@ -452,7 +459,8 @@ impl Effects {
         std::mem::take(&mut self.fields_deleted)
     }
 
-    /// Fields that the expiry cycle has deleted; they are propagated as deletions.
+    /// Expired fields that the expiry cycle has deleted or a command has replaced; they are propagated as
+    /// deletions.
     #[inline]
     pub fn expired_fields(&self) -> &[ExpiredFields] {
         &self.expired_fields
@@ -464,13 +472,13 @@ impl Effects {
         self.expired_fields.clear();
     }
 
-    /// Clears the list of keys that writes found expired, once it is propagated.
+    /// Clears the list of keys that writes or the expiry cycle found expired, once it is propagated.
     #[inline]
     pub fn clear_expired_by_write(&mut self) {
         self.expired_by_write.clear();
     }
 
-    /// Keys that were deleted to make room, with their databases.
+    /// Keys that were deleted to make room, with their databases; recorded only while `propagating`.
     #[inline]
     pub fn evicted(&self) -> &[(usize, Box<[u8]>)] {
         &self.evicted
@@ -488,7 +496,7 @@ impl Effects {
         self.evicted.clear();
     }
 
-    /// The form in which the command is propagated if it changed something.
+    /// The form in which the command is propagated.
     #[inline]
     pub fn propagation(&self) -> &Propagation {
         &self.propagation
@@ -508,7 +516,7 @@ impl Effects {
         !self.garbage.is_empty() || !self.garbage_dbs.is_empty()
     }
 
-    /// Removes and returns the values that are too large to be freed on the main thread.
+    /// Removes and returns the values, and parts of values, that are to be freed on another thread.
     pub fn drain_garbage(&mut self) -> std::vec::Drain<'_, Value> {
         self.garbage.drain(..)
     }
@@ -628,7 +636,8 @@ impl Effects {
         self.garbage.push(part);
     }
 
-    /// Records a modified key, and counts its changes: 0 for a key that expired, which is counted elsewhere.
+    /// Records a modified key, and adds `changes` to the changes; 0 if the event counts as no change, such as
+    /// an expiry.
     #[inline]
     pub(crate) fn key_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
@@ -662,7 +671,8 @@ impl Effects {
         }
     }
 
-    /// Records that a key now holds a value, or more of a value, for which clients can wait.
+    /// Records that a key now holds a value, or more of a value, for which clients can wait, or that it
+    /// changed while a client waits until it is gone.
     #[inline]
     pub(crate) fn key_ready(&mut self, db: usize, key: Key<'_>) {
         if self.blocked_listening {
@@ -711,8 +721,8 @@ impl Effects {
         self.modified.push(modified);
     }
 
-    /// Begins the deletion of expired keys that look-ups are about to miss;
-    /// [`Effects::end_expiring_ahead`] ends it.
+    /// Begins the deletion of expired keys that look-ups are about to miss. [`Effects::end_expiring_ahead`]
+    /// ends it, and takes the result as `since`.
     pub(crate) fn begin_expiring_ahead(&mut self) -> usize {
         self.modified_len()
     }

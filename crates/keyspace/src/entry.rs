@@ -37,13 +37,13 @@ pub enum Form {
     ListInlineListpack = 7,
     /// A list's bytes, to be reported as a quicklist.
     ListInlineQuicklist = 8,
-    /// A list outside the block, which knows its encoding.
+    /// A list outside the block; the list itself knows its encoding.
     ListOutside = 9,
     /// A hash's bytes, as [`sluice_value::Hash::write_inline`] writes them, to be reported as a listpack.
     HashInlineListpack = 10,
     /// A hash's bytes, to be reported as a hash table.
     HashInlineHashtable = 11,
-    /// A hash outside the block, which knows its encoding.
+    /// A hash outside the block; the hash itself knows its encoding.
     HashOutside = 12,
     /// A stream, which is always outside the block.
     StreamOutside = 20,
@@ -52,7 +52,7 @@ pub enum Form {
     ZsetInlineListpack = 17,
     /// A sorted set's bytes, to be reported as a skip list.
     ZsetInlineSkiplist = 18,
-    /// A sorted set outside the block, which knows its encoding.
+    /// A sorted set outside the block; the sorted set itself knows its encoding.
     ZsetOutside = 19,
     /// A set's bytes, as [`sluice_value::Set::write_inline`] writes them: an intset.
     SetInlineIntset = 13,
@@ -60,7 +60,7 @@ pub enum Form {
     SetInlineListpack = 14,
     /// A set's bytes, to be reported as a hash table.
     SetInlineHashtable = 15,
-    /// A set outside the block, which knows its encoding.
+    /// A set outside the block; the set itself knows its encoding.
     SetOutside = 16,
     /// No value: the form that `cargo xtask probe` adds.
     #[cfg(sluice_probe = "form")]
@@ -137,8 +137,8 @@ impl Form {
     }
 }
 
-/// Type of a value, with the encoding of a collection inside the block; `None` for a collection outside,
-/// which knows its encoding.
+/// Type of a value, with the encoding of a collection inside the block; `None` for a collection outside the
+/// block, because the collection itself knows its encoding.
 #[derive(Clone, Copy)]
 pub(crate) enum FormKind {
     Str,

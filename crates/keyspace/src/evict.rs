@@ -1,16 +1,17 @@
 //! Eviction: choosing the keys that make room, and deleting them.
 //!
-//! A choice looks at a few random keys of each database and keeps the best candidates of all choices so
-//! far in a pool, so a choice is nearly as good as one among all keys. A candidate that was used after
-//! it entered the pool is dropped: this is where the pool differs from the reference's.
+//! A choice, unless it is to be random, looks at a few random keys of each database and keeps the best
+//! candidates of all choices so far in a pool, so it is nearly as good as a choice among all keys. A
+//! candidate that was used after it entered the pool, or expires later than it did then, is dropped: this is
+//! where the pool differs from the reference's.
 //!
 //! Entries unused for a long time are in no cache, and waiting for them one after the other would be most of
 //! the cost of a choice. Therefore the random numbers of each choice are drawn two choices ahead. The buckets
 //! of the choice after next, the entries of the next choice and the best remaining candidate are prefetched.
 //!
 //! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) a deleted entry has at
-//! least the score of its candidate, even if its key was deleted and stored again meanwhile; (3) deletions
-//! leave their effects as `evicted`.
+//! least the score of its candidate, even if its key was deleted and stored again meanwhile; (3) each
+//! deletion is recorded by `Effects::evicted_key`.
 
 use crate::dataset::Keyspace;
 use crate::db::{Db, Found, IndexKind};
@@ -30,7 +31,7 @@ pub enum EvictionOrder {
     LeastFrequent,
     /// The key that expires first.
     EndsFirst,
-    /// A random key of the next database.
+    /// A random key of the next database that has a key to evict.
     Random,
 }
 
@@ -126,12 +127,12 @@ impl EvictionPool {
         self.candidates.clear();
     }
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the pool.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.candidates) + heap::vec(&self.name)
     }
 
-    /// Looks at some keys of each database that has any; the result is whether there were any.
+    /// Looks at some keys of each database that has any; the result is whether one of them may be evicted.
     fn fill(&mut self, dbs: &[Db], rule: &EvictionRule, rng: &mut Rng) -> bool {
         let draw = rng.next_u64();
         let [present, next] = self.draws.get_or_insert_with(|| [rng.next_u64(), rng.next_u64()]);
@@ -195,7 +196,7 @@ impl Db {
         self.entry_bytes() + self.index_bytes() + self.expires_bytes()
     }
 
-    /// The part of [`Db::data_bytes`] that the allocator has given.
+    /// The part of [`Db::data_bytes`] that is on the heap: all except the bytes in the entries' chunks.
     pub fn allocated_bytes(&self) -> usize {
         self.data_bytes().saturating_sub(self.chunk_memory().used_bytes)
     }
@@ -221,7 +222,7 @@ impl Keyspace {
         while pool.fill(self.dbs_mut(), rule, rng) {
             while let Some(Candidate { score, db, hash, handle }) = pool.candidates.pop() {
                 let found = self.db(db).find_handle(hash, handle);
-                // A key that was used since, or whose slot is now hidden, is no candidate any more.
+                // A key whose score has fallen since, or whose slot is now hidden, is no candidate any more.
                 let is_candidate = |found: &Found| {
                     let is_shown = !self.db(db).tables.hides(slot_of(hash));
                     is_shown && rule.score(self.db(db), found.handle).is_some_and(|now| now >= score)

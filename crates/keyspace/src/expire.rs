@@ -3,15 +3,16 @@
 //! A cycle visits each database once. In a database, a step deletes fields of the hash whose fields
 //! expire first, and walks the index of keys with an expiry, a few buckets at a time, from where the
 //! previous cycle stopped. A database gets another round while more than the tolerated share of a
-//! round's keys was expired. The share and the walk follow the reference's published behaviour. Because
-//! the index is walked and not sampled, a pass meets every expired key, except those whose bucket was
-//! merged during the pass into one already walked; the next pass meets these.
+//! round's keys was expired, until about as many keys were looked at as have an expiry. The share and the
+//! walk follow the reference's published behaviour. Because the index is walked and not sampled, a pass
+//! meets every expired key, except those whose bucket was merged during the pass into one already walked;
+//! the next pass meets these.
 //!
-//! Invariant: a step deletes [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields at most. In each
-//! database it looks at no more than `20 * keys_per_round` buckets, and at no more than
-//! [`DATABASES_PER_STEP`] databases. The caller checks the time after each step. Steps are this small
-//! because the deletion of the last key of a slab chunk can give pages back to the system, which is slow,
-//! and keys that expire together may empty several chunks.
+//! Invariant: a step deletes at most [`KEYS_PER_STEP`] keys and [`FIELDS_PER_STEP`] fields. It looks at no
+//! more than [`DATABASES_PER_STEP`] databases, and at no more than `20 * keys_per_round` buckets of each. The
+//! caller checks the time after each step. Steps are this small because the deletion of the last key of a
+//! slab chunk can give pages back to the system, which is slow, and keys that expire together may empty
+//! several chunks.
 
 use crate::Key;
 use crate::dataset::Keyspace;
@@ -35,7 +36,7 @@ pub struct ExpireCycle {
 }
 
 /// Progress of the cycle. Created once; [`ExpireWalk::begin`] begins each cycle with the database after
-/// the last one visited.
+/// the last one finished.
 #[derive(Debug, Default)]
 pub struct ExpireWalk {
     /// The database being visited, modulo the number of databases.
@@ -74,7 +75,7 @@ impl ExpireWalk {
         self.dbs_left == 0
     }
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the buffer for keys.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.due)
     }
@@ -98,14 +99,14 @@ pub struct ExpireOutcome {
     pub fields: u64,
 }
 
-/// Number of keys that a step deletes at most. The step looks at whole buckets, until it has looked at this
-/// many keys.
+/// Maximum number of keys that a step deletes. The step looks at whole buckets, until it has looked at this
+/// many keys, has reached the end of the index, or has looked at as many buckets as are allowed.
 const KEYS_PER_STEP: usize = 8;
 
-/// Number of fields that a step deletes at most, and that one command of the replication stream deletes.
+/// Maximum number of fields that a step deletes, and so that one command of the replication stream deletes.
 const FIELDS_PER_STEP: usize = 64;
 
-/// Number of databases that a step looks at, at most, to find one with keys that expire.
+/// Maximum number of databases that a step looks at to find one with keys or fields that expire.
 const DATABASES_PER_STEP: usize = 64;
 
 impl Keyspace {
@@ -168,8 +169,8 @@ impl Keyspace {
         step
     }
 
-    /// Looks at the next keys of a round and deletes the expired ones; the result is whether the walk
-    /// reached the end of the index.
+    /// Looks at the next keys of a round and deletes the expired ones; the result has the counts, and whether
+    /// the walk reached the end of the index.
     fn expire_some(
         &mut self,
         number: usize,
@@ -249,8 +250,8 @@ impl Keyspace {
 }
 
 impl Db {
-    /// Moves the running average of INFO towards the remaining lives of a round's keys, by a fiftieth
-    /// of the difference.
+    /// Moves the running average of INFO towards the mean remaining life of a round's keys that have not
+    /// expired, by a fiftieth of the difference; the first mean becomes the average.
     fn learn_ttl(&mut self, round: Round) {
         if round.ttl_count > 0 {
             let mean = round.ttl_sum_ms / round.ttl_count;

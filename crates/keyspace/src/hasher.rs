@@ -50,7 +50,7 @@ impl KeyHasher {
         }
     }
 
-    /// The hash without the slot; an index uses only these bits.
+    /// The hash without the slot; an index does not use the bits in which [`KeyHasher::hash`] differs.
     #[inline]
     pub(crate) fn hash_without_slot(self, key: &[u8]) -> u64 {
         siphash13(self.seed, key)

@@ -16,8 +16,9 @@ impl Keyspace {
         self.imports.hidden().is_some_and(|hidden| hidden.has(usize::from(slot)))
     }
 
-    /// Makes walks and counts over a database leave out these slots, whose keys are being deleted. Cost: one
-    /// step for each of these slots, each slot of an import and each database.
+    /// Makes walks, random choices and counts over a database leave out these slots, whose keys are being
+    /// deleted. Does nothing if keys have no slots. Cost: one step for each of these slots, each slot of an
+    /// import and each database.
     pub fn hide_slots(&mut self, slots: impl Iterator<Item = u16>) {
         if self.hasher().layout() == Layout::PerSlot {
             self.imports.hide(slots);

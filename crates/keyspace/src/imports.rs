@@ -1,6 +1,6 @@
 //! Slots in motion: imports in progress, which this server carries out or which a stream, a log or a snapshot
-//! has reported, and slots that were moved away, whose keys are being deleted. Their keys exist, but are
-//! hidden from walks and counts over a database.
+//! has reported, and slots that were moved away, whose keys are being deleted. The keys of all these slots
+//! exist, but are hidden from walks, random choices and counts over a database.
 //!
 //! Invariants: (1) no two imports have a slot in common, and each has at least one, so there are at most
 //! 16,384 imports, and at most 16,384 ranges in all of them together; (2) the hidden slots are those of
@@ -20,7 +20,8 @@ const WORDS: usize = SLOT_COUNT as usize / 64;
 pub struct SlotImport {
     /// Name of the import, chosen by the server that began it.
     pub name: [u8; IMPORT_NAME_LEN],
-    /// Id of the node from which the slots come; `None` in a snapshot, which does not record it.
+    /// Id of the node from which the slots come; `None` if the import was read from a snapshot, which does
+    /// not contain the id.
     pub source: Option<[u8; IMPORT_NAME_LEN]>,
     /// The first and the last slot of each range, in the order in which they were named.
     pub ranges: Box<[(u16, u16)]>,
@@ -105,7 +106,7 @@ impl SlotImports {
         self.leaving.iter().flat_map(|leaving| leaving.slots())
     }
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the imports and of both sets of slots.
     pub(crate) fn footprint(&self) -> usize {
         let ranges = self.list.iter().map(|import| heap::block(size_of_val(&*import.ranges)));
         let bitmaps = usize::from(self.hidden.is_some()) + usize::from(self.leaving.is_some());

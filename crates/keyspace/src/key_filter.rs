@@ -50,8 +50,8 @@ impl KeyFilter {
         }
     }
 
-    /// Adds a key; the result is whether its part had room. If not, the key is not added, and the part
-    /// must be filled anew with all of its keys.
+    /// Adds a key; the result is whether the filter has it now. If not, its part has no room, and must be
+    /// filled anew with all of its keys, this one included.
     #[inline]
     #[must_use]
     pub fn add(&mut self, hash: u64) -> bool {
@@ -78,7 +78,7 @@ impl KeyFilter {
         self.parts = Vec::new();
     }
 
-    /// Bytes that the allocator has given. O(parts).
+    /// Heap bytes of the filter. O(parts).
     pub fn footprint(&self) -> usize {
         heap::vec(&self.parts)
             + self.parts.iter().map(|part| heap::block(size_of_val(&*part.words))).sum::<usize>()

@@ -19,7 +19,7 @@ impl<V> Default for KeyMap<V> {
 }
 
 impl<V> KeyMap<V> {
-    /// Bytes that the allocator has given, without what values own. O(keys).
+    /// Heap bytes of the map and its keys, without what values own. O(keys).
     pub fn footprint(&self) -> usize {
         let of_db = |keys: &BTreeMap<Box<[u8]>, V>| {
             let names: usize = keys.keys().map(|key| heap::block(key.len())).sum();
@@ -85,7 +85,7 @@ impl<V> KeyMap<V> {
         Some((*db, keys.keys().next()?.clone()))
     }
 
-    /// The first key after this one; this key need not exist.
+    /// The first key after this one, in this database or the next that has keys; this key need not exist.
     pub fn behind(&self, db: usize, key: &[u8]) -> Option<(usize, Box<[u8]>)> {
         let rest = (Bound::Excluded(key), Bound::Unbounded);
         let next = self.dbs.get(&db).and_then(|keys| keys.range::<[u8], _>(rest).next());

@@ -1,12 +1,12 @@
 //! The keyspace: databases of keys, and the two handles through which commands reach them.
 //!
 //! A command gets [`DbRef`] or [`DbMut`], never a table. A look-up through either hides logically expired
-//! keys. A command changes data only through [`DbMut`] (or [`Dataset`], for all databases at once), and its
-//! changes are recorded in [`Effects`].
+//! keys, except with [`ExpiryMode::Ignore`]. A command changes data only through [`DbMut`] (or [`Dataset`],
+//! for all databases at once), and its changes are recorded in [`Effects`].
 //!
 //! Invariants: (1) a command's handler refers to keys by name, never to tables, nor to entries that outlive
-//! the handler; (2) a logically expired key is absent to every reader; (3) time, access clocks and random
-//! numbers are passed in as [`Access`].
+//! the handler; (2) except with [`ExpiryMode::Ignore`], no look-up finds a logically expired key; (3) time,
+//! access clocks and random numbers are passed in as [`Access`].
 #![forbid(unsafe_code)]
 
 mod access;
@@ -93,7 +93,8 @@ pub struct Access {
 /// What a look-up writes into an entry's access clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessUpdate {
-    /// Nothing is written: for CLIENT NO-TOUCH, OBJECT and DEBUG.
+    /// Nothing is written: for a client with CLIENT NO-TOUCH (except in TOUCH), and for the server's own
+    /// work.
     No {
         /// The access clock of new entries.
         fresh: u32,
@@ -157,7 +158,8 @@ pub fn lfu_decayed(clock: u32, minutes: u16, decay: u32) -> u8 {
     ((clock & 255) as u8).saturating_sub(periods.min(255) as u8)
 }
 
-/// The counter after one more access, which counts with probability 1 / ((counter - 5) * factor + 1).
+/// The counter after one more access, which counts with probability
+/// 1 / (max(counter - 5, 0) * factor + 1), up to a counter of 255.
 fn lfu_incremented(counter: u8, factor: u32, dice: u32) -> u8 {
     let base = u64::from(counter.saturating_sub(5));
     let odds = base * u64::from(factor) + 1;
@@ -165,9 +167,9 @@ fn lfu_incremented(counter: u8, factor: u32, dice: u32) -> u8 {
 }
 
 /// The encoding that OBJECT ENCODING reports for a string: `embstr` if the reference would keep it with
-/// its key in one piece of at most 128 bytes, otherwise `raw`. The piece consists of a header of 8 bytes
-/// and 1 byte, the expiry of 8 bytes, the key with its header, and the value with its header (9.1.2,
-/// measured over key lengths 1 to 120).
+/// its key in one piece of at most 128 bytes, otherwise `raw`. The piece consists of a header of 9 bytes, the
+/// expiry of 8 bytes if there is one, the key with its header of 2 or 4 bytes, and the value with its header
+/// of 4 bytes (9.1.2, measured over key lengths 1 to 120).
 fn reference_string_encoding(key_len: usize, has_expiry: bool, value_len: usize) -> Encoding {
     let key = key_len + if key_len < 32 { 2 } else { 4 };
     let expiry = if has_expiry { 8 } else { 0 };

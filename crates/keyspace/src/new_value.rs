@@ -16,11 +16,12 @@ pub enum NewValue<'a> {
     StrShared(&'a Bytes),
     /// A string that is the decimal form of an integer.
     Int(i64),
-    /// A string kept as bytes even if it is a number: the result of INCRBYFLOAT.
+    /// A string kept as bytes even if it is an integer, such as the result of INCRBYFLOAT.
     Plain(&'a [u8]),
-    /// A string marked `raw`: the result of APPEND and SETRANGE.
+    /// A string marked `raw`, whose bytes are copied.
     Raw(&'a [u8]),
-    /// A string marked `raw`, whose bytes become the value without a copy if they are too long for the entry.
+    /// A string marked `raw`, such as the result of APPEND; its bytes become the value without a copy if they
+    /// are too long for the entry.
     RawOwned(Vec<u8>),
     /// A string in pages, longer than one page.
     Pages(Pages),
@@ -53,7 +54,7 @@ impl NewValue<'_> {
     }
 }
 
-/// Length in bytes above which a string is kept in pages, even if it is written whole.
+/// Length in bytes above which a string that is written whole, and must be copied for that, is kept in pages.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
 
 /// A value whose location is decided: what the block holds, or a value that goes outside.
@@ -145,7 +146,7 @@ impl<'a> Payload<'a> {
         Payload::Outside(C::OUTSIDE, value.into_value())
     }
 
-    /// The payload of a large string that was written whole.
+    /// The payload of a string that does not fit the block, copied: in pages if it is very long.
     #[cold]
     fn large_string(bytes: &[u8]) -> Payload<'a> {
         if bytes.len() > WHOLE_BYTES_MAX {
@@ -169,7 +170,8 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// The payload with another form, which must keep the value in the same location.
+    /// The payload with another form, which must keep the value in the same location; an integer stays as it
+    /// is.
     pub(crate) fn with_form(self, form: Form) -> Payload<'a> {
         match self {
             Payload::Int(_) => self,

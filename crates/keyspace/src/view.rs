@@ -9,8 +9,8 @@ use sluice_value::{
 };
 use std::ops::Range;
 
-/// The value of a key, to read. Readers list every type in their `match`, so that a new type is a compile
-/// error in each of them.
+/// The value of a key, to read. Code that reads values lists every type in its `match`, so that a new type is
+/// a compile error wherever values are read.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(sluice_probe = "value-ref", non_exhaustive)]
 pub enum ValueRef<'a> {

@@ -1,11 +1,11 @@
-//! Measures the time that a unit of the budget takes, for instructions and functions with operands of random
-//! lengths: `cargo run --release -p sluice-lua --example charges [seed [rounds]]`;
+//! Measures the time that a unit of the budget takes, for the instructions and functions in `ROWS` with
+//! operands of random lengths: `cargo run --release -p sluice-lua --example charges [seed [rounds]]`, or
 //! `cargo xtask deep lua-charges`.
 //!
-//! The time is the thread's processor time, which depends little on other work of the machine. A program's
-//! time for a unit is compared with that of a loop that computes a sum, which is measured again for each row.
-//! The exit status is 1 if a unit of a row takes more than [`FACTOR`] times as much in each of several tries,
-//! or if no row could be measured.
+//! The time is the thread's processor time, which depends little on other work of the computer. In each try,
+//! a program's time for a unit is compared with that of a loop that computes a sum. The exit status is 1 if
+//! a program's unit takes more than [`FACTOR`] times as much in each of its tries, or if no program could be
+//! measured.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -20,9 +20,10 @@ use sluice_lua::{RunOutcome, Vm, compile};
 
 /// The most time for a unit, as a multiple of a plain loop's unit: ten thousand such units take 4 ms.
 const FACTOR: f64 = 256.0;
-/// Tries before a row is reported, because a disturbance does not affect all of them.
+/// Number of tries before a program is reported, because a disturbance does not affect all of them.
 const TRIES: usize = 3;
-/// The binary logarithms of the longest string (64 MiB) and of the longest list.
+/// Maximum binary logarithm, rounded down, of the length of a string (which is thus shorter than 128 MiB) and
+/// of a list.
 const BITS_MAX: [u64; 2] = [26, 20];
 /// With fewer units, the time of one cannot be measured.
 const UNITS_MIN: f64 = 200.0;
@@ -39,8 +40,8 @@ fn cost(source: &str) -> Option<(f64, f64)> {
     matches!(outcome, RunOutcome::Done).then_some((spent.as_secs_f64() * 1e9, units as f64))
 }
 
-/// Nanoseconds for a unit of a row's work with an operand of this length; `None` if the work
-/// takes few units.
+/// Nanoseconds for a unit of a row's work with an operand of this length; `None` if the work takes few
+/// units, or a program fails.
 fn unit_ns(row: &Row, len: u64) -> Option<f64> {
     let ready = format!("local N = {len} {}", row.ready);
     let (base_ns, base) = cost(&ready)?;

@@ -50,7 +50,8 @@ fn list(heap: &mut Heap, items: &[&str]) -> Result<Value, Fault> {
     Ok(table.into())
 }
 
-/// Continues the started run, for at most `slices` slices, and keeps the functions that it registers.
+/// Continues the started run, at most `slices` times, and pins the functions that it registers. Returns its
+/// results or its error as text, and the pinned functions.
 fn finish(vm: &mut Vm, slices: usize) -> Result<(String, Vec<Pinned>), Fault> {
     let mut pins = Vec::new();
     let mut shown = "dropped".to_string();

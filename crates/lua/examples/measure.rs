@@ -1,7 +1,7 @@
 //! The costs of the Lua machine besides instructions: `cargo run --release -p sluice-lua --example measure`.
 //!
-//! Measures a run of `return 1`, from its start to the freeing of its objects; slices of the collector over
-//! a heap of 100 MB; and bytes of tables.
+//! Measures runs of short programs, each from its start to the freeing of its objects; slices of the
+//! collector over heaps of about 100 MB; and the bytes of large tables and the time to free them.
 
 #![expect(clippy::disallowed_methods, reason = "a program for people at a terminal")]
 
@@ -78,7 +78,7 @@ const HEAPS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Collections of one heap, which is built again for each.
+/// Number of times that each heap is built and collected.
 const COLLECTIONS: usize = 7;
 
 /// Prints the longest slice of a collection, in processor time. The slices of a heap are the same in each

@@ -1,5 +1,6 @@
-//! Runs a file: `cargo run --release -p sluice-lua --example run -- FILE [BUDGET]`. Prints its results, or
-//! its error, and the processor time.
+//! Runs a file, in slices of BUDGET units: `cargo run --release -p sluice-lua --example run -- FILE
+//! [BUDGET]`. Prints its results or its error, the processor time, the number of slices and the bytes of the
+//! heap.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 

@@ -4,8 +4,9 @@
 //! [`Vm::seal`], objects of an image, and chunks loaded between runs, lie before the mark and outlive runs;
 //! (2) objects that a run makes lie after the mark and are freed when the run ends, unless the run stored a
 //! reference to a new object in an old one, added a key to an old table, or had a new object pinned: then
-//! all of the run's objects are kept. They are also kept if the run has no mark, because many slots before
-//! the mark were free and are used again; (3) at most one run is open.
+//! all of the run's objects are kept. They are also kept if the host asks for it ([`Vm::end_and_keep`]), or
+//! if the run has no mark, because many slots before the mark were free and are used again; (3) at most one
+//! run is open.
 
 mod chunks;
 mod limit;
@@ -41,7 +42,8 @@ const STACK_FREE: usize = STACK_FIRST - 64;
 /// The most slots of a stack that is kept for the next run.
 const STACK_KEPT: usize = 16 << 10;
 
-/// The most new objects of one kind that [`Vm::end`] frees itself; more are returned to the caller.
+/// The most new tables, strings and closures in all, and the most new upvalues, that [`Vm::end`] frees
+/// itself; more are returned to the caller.
 const FREED_HERE: usize = 4096;
 
 /// If a run's objects have more bytes than this, [`Vm::end`] returns them to the caller instead of freeing
@@ -56,7 +58,7 @@ pub enum RunOutcome {
     /// The run requests something from the host, by this code: see [`Execution::request_args`]. The host
     /// answers with [`Execution::answer`] or [`Execution::answer_error`].
     Call(u32),
-    /// The run's limit is reached: see [`RunLimit`].
+    /// The run's limit is reached: see [`RunLimit`]; or [`Execution::step`] has executed an instruction.
     OutOfBudget,
     /// An uncaught error has ended the run; its value.
     Failed(Value),
@@ -87,7 +89,7 @@ struct DeclaredGlobal {
 pub struct DiscardedRun(Vec<Box<dyn Any + Send>>);
 
 impl DiscardedRun {
-    /// The number of arenas of objects in the discarded run.
+    /// The number of pieces of memory in the discarded run, such as arenas of objects and a large stack.
     pub fn parts(&self) -> usize {
         self.0.len()
     }
@@ -185,7 +187,7 @@ impl Vm {
         VmImage::of(self.machine, self.initial)
     }
 
-    /// Adds to a machine the main program's coroutine, and the closure as which all chunks run.
+    /// Adds to a machine the main program's coroutine, and the one closure that runs all chunks.
     fn of_machine(mut machine: Machine, stage: VmStage) -> Result<Vm, Fault> {
         let main = machine.heap.new_thread(Box::default())?;
         machine.main = main;
@@ -228,7 +230,7 @@ impl Vm {
     }
 
     /// Makes `pcall` behave as in the reference's server: for an error that is a table whose `err` is a
-    /// string, `pcall` returns that string, and for another table both the table and its `err`.
+    /// string or a number, `pcall` returns `err` alone, and for another table both the table and its `err`.
     pub fn look_into_errors(&mut self) {
         self.machine.looks_into_errors = true;
     }
@@ -282,8 +284,8 @@ impl Vm {
         self.mark();
     }
 
-    /// The heap, for reading and making objects. Objects made between runs are freed together with those of
-    /// the next run, unless a chunk is loaded before that run.
+    /// The heap, for reading and making objects. Objects made between runs are freed or kept together with
+    /// those of the next run; they are kept for good if a chunk is loaded before that run.
     pub fn heap(&mut self) -> &mut Heap {
         &mut self.machine.heap
     }
@@ -298,13 +300,14 @@ impl Vm {
         self.machine.heap.globals.unwrap_or_default()
     }
 
-    /// Makes `table` the globals of chunks that are loaded from now on. Only before [`Vm::seal`]; the old
-    /// table survives if it is pinned or referred to.
+    /// Makes `table` the globals of chunks that run from now on. Only before [`Vm::seal`]; the old table
+    /// survives if it is pinned or referred to.
     pub fn set_globals(&mut self, table: TableRef) {
         self.machine.heap.globals = Some(table);
     }
 
-    /// Makes `table` the globals of all existing functions, and of chunks from now on. O(functions).
+    /// Makes `table` the globals of chunks from now on, and of all functions that have the present globals.
+    /// O(functions).
     pub fn replace_globals(&mut self, table: TableRef) {
         let heap = &mut self.machine.heap;
         heap.shade_if_marking(table.into());
@@ -319,7 +322,8 @@ impl Vm {
         self.machine.heap.limit = bytes;
     }
 
-    /// The number of arguments that a function can read; it ignores all arguments after these.
+    /// The number of arguments that a function can read; it ignores all arguments after these. `usize::MAX`
+    /// for a function with `...`, and for any value that is not a Lua function.
     pub fn params_of(&self, function: Value) -> usize {
         let closure = function.as_closure().and_then(|closure| self.machine.heap.closures.own(closure.0));
         match closure.and_then(|closure| self.machine.code.own(closure.proto)) {
@@ -425,7 +429,7 @@ impl Vm {
         true
     }
 
-    /// Begins a run of a chunk. If the chunk was unloaded, the run fails.
+    /// Begins a run of a chunk. Ends an open run first. If the chunk was unloaded, the run fails.
     pub fn start(&mut self, chunk: LoadedChunk) -> Execution<'_> {
         if self.stage == VmStage::Running {
             drop(self.end());
@@ -507,7 +511,8 @@ impl Vm {
         stack
     }
 
-    /// Gives this machine the memory of another machine's stack. Does nothing during a run.
+    /// Gives this machine the memory of another machine's stack. Does nothing during a run, or if this
+    /// machine has a stack.
     pub fn give_stack(&mut self, stack: RunStack) {
         if self.stage != VmStage::Running && self.machine.co.stack.is_empty() {
             let co = &mut self.machine.co;
@@ -599,8 +604,8 @@ impl Vm {
         self.machine.heap.bytes
     }
 
-    /// Approximate bytes that the allocator has given: bytes in use, slots without an object, the stack,
-    /// and lists. Not counted: programs, which their owners count ([`Proto::linked_bytes`]), and the image
+    /// Approximate heap bytes of the machine: bytes in use, slots without an object, the stack, and lists.
+    /// Not counted: programs, which their owners count ([`Proto::linked_bytes`]), and the image
     /// ([`VmImage::footprint`]). Meant for use between runs: while a coroutine runs, the main program's
     /// stack is left out. O(1).
     pub fn footprint(&self) -> usize {
@@ -627,9 +632,10 @@ pub struct Execution<'v> {
 }
 
 impl Execution<'_> {
-    /// Continues the run until the program requests something or the limit is reached; does nothing if the
-    /// deadline has passed already. `clock` returns the host's time in nanoseconds, or `u64::MAX` to pause
-    /// the run at once; it is called every `UNITS_PER_LOOK` units, and sets `os.clock`.
+    /// Continues the run until the program ends, fails or requests something, or the limit is reached; does
+    /// nothing if the deadline has passed already. `clock` returns the host's time in nanoseconds, or
+    /// `u64::MAX` to pause the run at once; it is called every `UNITS_PER_LOOK` units, and `os.clock` returns
+    /// the last reading.
     pub fn resume(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         self.resume_by(i64::MAX, limit, clock)
     }
@@ -742,7 +748,7 @@ impl Execution<'_> {
     }
 
     /// The position of the next instruction, for a debugger; `None` if the run continues in a native
-    /// function. O(1).
+    /// function, or the instruction has no position to show. O(1).
     pub fn next_position(&self) -> Option<CodePosition<'_>> {
         self.vm.machine.next_position()
     }

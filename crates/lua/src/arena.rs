@@ -20,8 +20,8 @@ pub(crate) const FREE: Colour = 0;
 
 /// An object in an arena, with a colour for the collector.
 pub(crate) trait Object: Default {
-    /// The type that holds such objects in an image: a shared slice with counted owners, or nothing for
-    /// kinds of objects that are never part of an image.
+    /// The type that holds such objects in an image: a shared slice with counted owners, or a `Vec`, which is
+    /// never made, for kinds of objects that are never part of an image.
     type Shared: std::ops::Deref<Target = [Self]> + std::fmt::Debug;
 
     fn colour(&self) -> Colour;
@@ -40,7 +40,7 @@ pub(crate) type Dying = Box<dyn Shrink + Send>;
 
 /// Memory that is freed in pieces.
 pub(crate) trait Shrink: std::fmt::Debug {
-    /// Frees a piece of [`PIECE`] bytes. Returns false when nothing remains.
+    /// Frees a piece of at most [`PIECE`] bytes. Returns false when nothing remains.
     fn shrink(&mut self) -> bool;
 }
 
@@ -155,7 +155,7 @@ impl<T: Object> Arena<T> {
         self.first
     }
 
-    /// Empties a slot for reuse.
+    /// Empties a slot for reuse; a slot before the mark is not used again until the mark is dropped.
     pub(crate) fn release(&mut self, index: u32) {
         *self.at_mut(index) = T::default();
         if index >= self.old { self.free.push(index) } else { self.free_old.push(index) }
@@ -178,7 +178,7 @@ impl<T: Object> Arena<T> {
         self.free_old.len() > SPARSE_MIN && self.free_old.len() * 4 > self.slots.len()
     }
 
-    /// Bytes that the allocator has given for slots without an object, and for the lists of free slots.
+    /// Heap bytes of slots without an object, and of the lists of free slots.
     pub(crate) fn spare_bytes(&self) -> usize {
         let live = self.slots.len() - self.free.len() - self.free_old.len();
         let given = heap::vec(&self.slots) + heap::vec(&self.free) + heap::vec(&self.free_old);

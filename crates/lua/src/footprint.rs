@@ -8,8 +8,8 @@ use crate::strings::StringSlot;
 use crate::vm::machine::Machine;
 
 impl Heap {
-    /// Bytes that the allocator has given beyond those in use: slots without an object, lists, patterns.
-    /// Memory that is being freed in pieces is not included.
+    /// Heap bytes beyond those in use: slots without an object, lists, patterns. Memory that is being freed
+    /// in pieces is not included.
     pub(crate) fn spare_bytes(&self) -> usize {
         let slots = self.strings.texts.spare_bytes()
             + self.tables.spare_bytes()
@@ -33,8 +33,8 @@ impl Heap {
 }
 
 impl Machine {
-    /// Approximate bytes that the allocator has given beyond the heap's bytes in use; without the stack
-    /// of the running coroutine.
+    /// Approximate bytes that the machine holds beyond the heap's bytes in use; without the stack of the
+    /// running coroutine.
     pub(crate) fn spare_bytes(&self) -> usize {
         let calls = heap::vec(&self.co.frames) + heap::vec(&self.co.states) + heap::vec(&self.co.open);
         let natives = if self.symbols.shared.is_some() { 0 } else { heap::vec(&self.natives) };

@@ -4,8 +4,9 @@
 //! upvalues). Stacks have no barrier and are scanned again at the end. A table of millions of elements is
 //! scanned in pieces. Sweeping walks the arenas.
 //!
-//! Invariants: (1) a slice of `work` units processes about as many values; (2) an object that is reachable
-//! when marking ends is marked; (3) a freed slot is reused only for an object of the same kind.
+//! Invariants: (1) a slice of `work` units processes about as many values, except that a scan of the stacks
+//! and the last step of marking (`ROUNDS`) are not divided; (2) an object that is reachable when marking
+//! ends is marked; (3) a freed slot is reused only for an object of the same kind.
 
 use crate::arena::{self, Arena, Colour, Dying, FREE, Object};
 use crate::code::Linked;
@@ -73,7 +74,7 @@ pub(crate) fn slice(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>
     false
 }
 
-/// Ends the cycle under way, then does a whole one.
+/// Ends the cycle under way, if any, then does a whole one.
 pub(crate) fn full(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>) {
     for _ in 0..cycles_of_all(heap) {
         while !slice(heap, code, roots, 1 << 20) {}
@@ -145,7 +146,7 @@ fn mark_frames(heap: &mut Heap, code: &mut Arena<Linked>, co: &Coroutine) {
 
 /// Marks a prototype; objects that it refers to are scanned later.
 pub(crate) fn shade_proto(heap: &mut Heap, code: &mut Arena<Linked>, index: u32) {
-    // Before the first start of a chunk, the closure as which all chunks run has no valid prototype.
+    // Before the first start of a chunk, the closure that runs all chunks has no valid prototype.
     let Some(linked) = code.own_mut(index) else { return };
     if linked.colour != heap.marked && linked.colour != FREE {
         linked.colour = heap.marked;
@@ -334,7 +335,8 @@ fn is_dead(heap: &Heap, value: Value) -> bool {
     colour.is_some_and(|colour| colour != heap.marked)
 }
 
-/// Removes unmarked values from a piece of the last table of the list; returns the units of work.
+/// Removes the entries with an unmarked key or value from a piece of the last table of the list; returns the
+/// units of work.
 fn clear_weak(heap: &mut Heap, table: TableRef) -> usize {
     let object = heap.tables.at(table.0);
     let (array, nodes, from) = (object.array.len(), object.nodes.len(), heap.collector.cleared);
@@ -389,7 +391,7 @@ fn sweep(heap: &mut Heap, code: &mut Arena<Linked>, arena: u8, from: u32) -> Opt
 }
 
 /// The result of a step of the sweep: freed bytes of the current run's objects, freed bytes of older objects,
-/// and the number of freed objects.
+/// the number of freed objects, and their large memory, which is freed later in pieces.
 #[derive(Default)]
 struct Freed {
     young: usize,

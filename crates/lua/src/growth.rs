@@ -96,14 +96,15 @@ fn outcome(vm: &mut Vm, chunk: LoadedChunk) -> (String, bool) {
     (text, is_error)
 }
 
-/// A program that uses each library and the collector: the machine must still be able to run it.
+/// A program that uses the collector and most libraries; the machine must still be able to run it after a
+/// failed growth.
 const CHECK: &str = "local t = {} for i = 1, 20 do t[i] = {i, 's' .. i} end table.sort(t, function(a, b) return a[1] > b[1] end) \
     local c = coroutine.wrap(function(a) return coroutine.yield(a .. '1') end) local s = c('c') \
     collectgarbage() local ok, e = pcall(error, 'thrown') \
     return #cjson.encode(t) .. s .. ('x'):rep(3):gsub('x', 'yz') .. cmsgpack.unpack(cmsgpack.pack('p')) .. struct.size('i') .. e .. loadstring('return 5')()";
 
-/// Runs `work` with growth number `number` failing. Returns its result, and whether there were
-/// fewer growths.
+/// Runs `work` with growth number `number` failing. Returns the result of `work`, and whether it ended with
+/// fewer than `number` growths, so that none failed.
 fn failing_at<T>(vm: &mut Vm, number: u64, work: impl FnOnce(&mut Vm) -> T) -> (T, bool) {
     vm.heap().growths_left = number;
     let answer = work(vm);
@@ -111,7 +112,8 @@ fn failing_at<T>(vm: &mut Vm, number: u64, work: impl FnOnce(&mut Vm) -> T) -> (
     (answer, passed)
 }
 
-/// Runs a program once for each of its growths; returns the number of growths.
+/// Runs a program as it is and inside `pcall`, each once for each of its growths, which fails in that run.
+/// Returns the number of failed growths.
 fn each_growth(vm: &mut Vm, source: &str, check: (LoadedChunk, &str)) -> u64 {
     let caught =
         format!("local ok, e = pcall(function() {source} end) if ok then return 'passed' end return e");

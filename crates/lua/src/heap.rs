@@ -2,9 +2,10 @@
 //! in each arena after which the current run's objects lie (`api.rs`); the collector's marking is another
 //! thing.
 //!
-//! Invariants: (1) every growth is checked against the limit before it happens, and is an error beyond the
-//! limit; (2) no object is collected while a native function runs; (3) a write to a table that is black or
-//! old passes the barrier of [`Heap::set`].
+//! Invariants: (1) a growth beyond the limit is an error: large growths are checked before they happen, small
+//! ones afterwards, at the latest when they sum up to [`SLICE_BYTES`]; (2) no object is collected while a
+//! native function runs; (3) a write to a table that is black or old passes the barrier of [`Heap::set`],
+//! except for the globals that the host sets for a run, which are reset at the run's end.
 
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ pub(crate) const REMEMBERED: u8 = 8;
 pub struct HostState {
     /// The state of `math.random`: 48 bits.
     pub random: u64,
-    /// Seconds of processor time, for `os.clock`.
+    /// The host's time in seconds, for `os.clock`.
     pub clock: f64,
     /// Settings of the libraries, by indexes fixed in this crate.
     pub numbers: [f64; 16],
@@ -118,7 +119,7 @@ pub(crate) struct GarbageCollector {
     /// Coroutines that have run during this cycle: they are scanned again, because writes to a
     /// stack have no barrier.
     pub(crate) threads: Vec<ThreadRef>,
-    /// The number of times that stacks were scanned again in this cycle.
+    /// The number of times that stacks were scanned again in this cycle, since a weak table was last cleared.
     pub(crate) rounds: u32,
     /// Memory of large freed objects, which is freed in pieces.
     pub(crate) dying: Vec<Dying>,
@@ -203,7 +204,7 @@ pub(crate) const SLICE_BYTES: usize = 64 << 10;
 /// A string of up to this many bytes is copied out of the scratch buffer, which is then used again.
 const SCRATCH_MAX: usize = 256;
 
-/// Bytes that a run may use before the collector is started.
+/// Bytes in use at which a machine's first cycle of the collector begins.
 const FIRST_THRESHOLD: usize = 1 << 20;
 
 impl Heap {
@@ -233,7 +234,8 @@ impl Heap {
         heap
     }
 
-    /// Counts `bytes` more in use. Errors: the limit is exceeded.
+    /// Counts `bytes` more in use. Errors: the limit is exceeded; it is checked only from `next_slice` bytes
+    /// on.
     #[inline(always)]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes += bytes;
@@ -315,7 +317,7 @@ impl Heap {
         Ok(string.into())
     }
 
-    /// A substring, which must not be empty.
+    /// Makes a string of a part of another one. The string of a single byte exists already.
     #[inline]
     pub(crate) fn part(&mut self, string: StrRef, from: usize, to: usize) -> Result<Value, Fault> {
         if to - from == 1 {
@@ -567,7 +569,7 @@ impl Heap {
         self.tables.at(table.0).border(&self.strings) as i64
     }
 
-    /// The entry after `key`, or the first one if `key` is nil.
+    /// The entry after `key`, or the first one if `key` is nil; `None` after the last one.
     ///
     /// # Errors
     /// The table has no such key.
@@ -892,7 +894,7 @@ impl Heap {
     }
 }
 
-/// Marks an object that is not marked yet and lists it for the scan.
+/// Marks an object that is not marked yet, and lists `grey`, if any, for the scan.
 #[inline]
 fn paint<T: Object>(
     arena: &mut Arena<T>,

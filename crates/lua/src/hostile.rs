@@ -7,7 +7,7 @@ use crate::api::{RunOutcome, Vm, compile};
 /// The most bytes that a program may use.
 const LIMIT: usize = 4 << 20;
 
-/// The most instructions that a program may run.
+/// Units of the budget that a program may use.
 const BUDGET: u64 = 20_000;
 
 /// Compiles any bytes and runs the result, once without a break, and once in short stretches between which

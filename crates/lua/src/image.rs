@@ -95,7 +95,7 @@ impl VmImage {
         }
     }
 
-    /// Approximate bytes that the allocator has given for the image.
+    /// Approximate heap bytes of the image.
     pub fn footprint(&self) -> usize {
         fn bytes<T: Object>(slots: &[T]) -> usize {
             size_of_val(slots) + slots.iter().map(Object::outside).sum::<usize>()

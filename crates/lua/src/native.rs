@@ -1,9 +1,9 @@
 //! Native functions, of the libraries and of the host.
 //!
-//! A native function gets a window of stack slots with its arguments, and returns a step: results, a
-//! call that the machine is to make, or that its budget is used up. What the function needs when it is
-//! resumed is kept in its state, which is data, and in the values of its window. So no state of the
-//! machine is on the process's stack.
+//! A native function gets a window of stack slots with its arguments, and returns a step ([`NativeStep`]):
+//! for example results, a call that the machine is to make, or that its budget is used up. What the function
+//! needs when it is resumed is kept in its state, which is data, and in the values of its window. So no state
+//! of the machine is on the process's stack.
 //!
 //! Invariants: (1) no object is collected while a native function runs; (2) from one step to the next, only
 //! values in the window survive; (3) a resumed function does some work before it runs out of budget again.
@@ -85,7 +85,8 @@ pub struct Native {
 }
 
 impl Native {
-    /// A function that returns in one step, or that makes a request to the host.
+    /// A function that is never resumed: it returns, makes a request to the host, or leaves an operation to
+    /// the machine.
     pub const fn plain(name: &'static str, call: Call) -> Native {
         Native { name, call, resume: None }
     }
@@ -363,7 +364,7 @@ impl Ctx<'_> {
     /// Indexes a value as the language does.
     ///
     /// # Errors
-    /// The value cannot be indexed.
+    /// The value cannot be indexed, or the chain of `__index` is too long.
     pub fn index(&mut self, object: Value, key: Value) -> Result<Indexed, Fault> {
         find_index(self.heap, object, key)
     }
@@ -426,7 +427,7 @@ pub(crate) fn find_less(heap: &mut Heap, a: Value, b: Value, event: Metamethod) 
     }
 }
 
-/// The metamethod for a comparison, if both values have the same one.
+/// The metamethod for a comparison, if both values are of one type and have the same metamethod.
 pub(crate) fn comparison(heap: &mut Heap, a: Value, b: Value, event: Metamethod) -> Option<Value> {
     if a.kind().name() != b.kind().name() {
         return None;

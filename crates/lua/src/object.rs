@@ -90,9 +90,9 @@ object!(Upvalue, Vec<Upvalue>, self => 0);
 /// The place of an upvalue's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UpvalueState {
-    /// In a slot of a coroutine's stack, while the function that declared the variable runs.
+    /// In a slot of a coroutine's stack, while the block that declared the variable runs.
     Open(ThreadRef, u32),
-    /// In the upvalue itself, after that function has ended.
+    /// In the upvalue itself, after that block has ended.
     Closed(Value),
 }
 
@@ -257,7 +257,7 @@ pub struct RunStack {
 }
 
 impl RunStack {
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the three lists.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.slots) + heap::vec(&self.frames) + heap::vec(&self.open)
     }

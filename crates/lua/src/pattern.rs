@@ -1,5 +1,5 @@
-//! Patterns of Lua 5.1: compiled at most once for each call of a library function, then matched by a machine
-//! whose state is data.
+//! Patterns of Lua 5.1: compiled at most once for each call of a library function, then matched by a
+//! [`Matcher`], whose state is data.
 //!
 //! A Lua pattern has no alternatives, so its items are a sequence. An item's captures and errors depend
 //! only on its index. The compiler turns the first error into an item that raises the error when the match
@@ -7,8 +7,8 @@
 //! error in a part that it never reaches.
 //!
 //! Invariants: (1) a match uses no recursion: the choices that remain to be tried are a list, not longer
-//! than the items; (2) every loop uses fuel; without fuel the matcher pauses, and later continues as if it
-//! had not; (3) a pattern ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
+//! than the items; (2) every loop uses fuel; without fuel the matcher pauses, and later continues as if there
+//! had been no pause; (3) a pattern ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
 
 mod compile;
 mod error;
@@ -123,7 +123,7 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the matcher, itself included.
     pub(crate) fn given_bytes(&self) -> usize {
         let Program { items, sets, literals, .. } = &self.program;
         let program = heap::vec(items) + heap::vec(sets) + heap::vec(literals);
@@ -476,7 +476,8 @@ enum ItemRun {
     OutOfFuel,
 }
 
-/// The byte that a pattern stands for, if the pattern is a single ordinary byte.
+/// The byte that a pattern stands for, if the pattern is a single ordinary byte, or `%` with a punctuation
+/// character.
 pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
     match *pattern {
         [byte] if !b"\0^$.()[%".contains(&byte) => Some(byte),
@@ -485,7 +486,7 @@ pub(crate) fn literal_byte(pattern: &[u8]) -> Option<u8> {
     }
 }
 
-/// Whether `pattern` contains special characters.
+/// Whether `pattern` contains special characters before its first zero byte.
 pub(crate) fn is_special(pattern: &[u8]) -> bool {
     let is_special =
         |byte: &u8| matches!(byte, b'^' | b'$' | b'*' | b'+' | b'?' | b'.' | b'(' | b'[' | b'%' | b'-');

@@ -24,7 +24,7 @@ impl PatternCache {
         self.slots[slot_of(pattern)].take_if(|matcher| matcher.text() == pattern)
     }
 
-    /// Bytes that the allocator has given for the matchers.
+    /// Heap bytes of the matchers.
     pub(crate) fn footprint(&self) -> usize {
         self.slots.iter().flatten().map(|matcher| matcher.given_bytes()).sum()
     }

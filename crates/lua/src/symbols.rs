@@ -98,7 +98,7 @@ impl SymbolTable {
         self.used += 1;
     }
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the slots.
     pub(crate) fn footprint(&self) -> usize {
         sluice_base::heap::block(size_of_val(&*self.slots))
     }
@@ -118,7 +118,7 @@ pub(crate) enum SymbolUse {
 pub(crate) struct MachineSymbols {
     /// Symbols of the image that the machine was made from.
     pub(crate) shared: Option<Arc<SymbolTable>>,
-    /// Symbols that the machine's own chunks have added.
+    /// Symbols of the machine's own chunks, and of its libraries if it was not made from an image.
     pub(crate) own: SymbolTable,
 }
 

@@ -8,9 +8,10 @@
 //! | CLUSTER NODES; of each node PING, INFO, MODULE LIST, CLUSTER NODES | the cluster, where it is one |
 //! | SCAN, TYPE, OBJECT ENCODING, MEMORY USAGE, DUMP | which types of values there are; do they load |
 //!
-//! Invariants: (1) the commands only read; (2) keys are read in slices of [`SLICE`] with a pause between
-//! them, about [`KEYS_MAX`] keys in all; (3) DUMP is sent for keys that take [`DUMP_BYTES_MAX`] bytes at
-//! most, and for at most [`DUMPS_MAX`] keys; (4) secrets in replies are dropped here and do not become facts.
+//! Invariants: (1) the commands change nothing except the state of the check's own connection; (2) keys are
+//! read in slices of [`SLICE`] with a pause between them, at most about [`KEYS_MAX`] keys in all; (3) DUMP is
+//! sent for at most [`DUMPS_MAX`] keys, each of at most [`DUMP_BYTES_MAX`] bytes; (4) secrets in replies are
+//! dropped here and do not become facts.
 
 mod cluster;
 
@@ -25,7 +26,7 @@ use sluice_config::names_secret;
 use sluice_resp::Value;
 use std::collections::BTreeMap;
 
-/// The sample gets about this many keys at most; each database has an equal share of them.
+/// The sample has at most about this many keys; each database has an equal share of them.
 const KEYS_MAX: u64 = 10_000;
 /// The COUNT of each SCAN, so about the number of keys in a slice.
 const SLICE: &[u8] = b"100";
@@ -171,7 +172,8 @@ const OWN_NAME: &str = "sluice-check-move";
 /// At most this many groups of clients are counted; further groups are dropped.
 const CLIENT_KINDS_MAX: usize = 200;
 
-/// Samples the keys of each database. If the server refuses SELECT or SCAN, the whole sample is unknown.
+/// Samples the keys of at most `DATABASES_MAX` databases, or of database 0 if INFO is unknown. If the server
+/// refuses SELECT or SCAN, or its reply to SCAN is malformed, the whole sample is unknown.
 fn keys(peer: &mut dyn Peer, info: Option<&InfoFacts>) -> Result<Asked<KeySample>, NoAnswer> {
     let databases: Vec<u64> = match info {
         Some(info) => info.databases().map(|(number, _)| number).take(DATABASES_MAX).collect(),

@@ -144,7 +144,8 @@ pub enum SettingValue {
 /// The properties by which clients are grouped.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientGroup {
-    /// The client library's name, or the name that the client has set where it reports no library.
+    /// The client library's name, or the name that the client has set where it reports no library; empty for
+    /// a Sentinel.
     pub library: Vec<u8>,
     /// The version of the client library; empty where unknown.
     pub version: Vec<u8>,
@@ -235,12 +236,12 @@ pub struct NodeView {
     pub open: Asked<Vec<OpenSlotFact>>,
 }
 
-/// A sample of the keys of all databases.
+/// A sample of the keys of the databases.
 #[derive(Clone, Debug, Default)]
 pub struct KeySample {
     /// Number of keys in the sample.
     pub looked_at: u64,
-    /// Number of keys in the sample whose TYPE the user may not ask.
+    /// Number of keys in the sample for which TYPE was refused.
     pub refused: u64,
     /// Number of keys of each pair of type and encoding.
     pub kinds: BTreeMap<(Vec<u8>, Vec<u8>), u64>,
@@ -255,6 +256,6 @@ pub struct PayloadFact {
     pub kind: Vec<u8>,
     /// The encoding of the key, such as `listpack`.
     pub encoding: Vec<u8>,
-    /// The payload, or the reason that DUMP gave none.
+    /// The payload, or the reason that there is none, because MEMORY USAGE or DUMP was refused.
     pub payload: Asked<Vec<u8>>,
 }

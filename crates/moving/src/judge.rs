@@ -2,8 +2,8 @@
 //! an operator must look at, what this server lacks. The functions are pure.
 //!
 //! Invariant: of the other server's answers a finding quotes only names (of commands, directives, modules,
-//! types, users, libraries, nodes), directives that are no secrets, versions and numbers; never a key, the
-//! value of a key, or a secret.
+//! types, users, clients, libraries, nodes), directives that are no secrets, states, error codes, versions
+//! and numbers; never a key, the value of a key, or a secret.
 
 mod cluster;
 mod commands;
@@ -143,8 +143,8 @@ fn modules(verdict: &mut Findings, modules: &[(Vec<u8>, i64)]) {
     }
 }
 
-/// Judges the roles, then each user alone with these roles. A refused line is split, and its rules about
-/// commands are tried one by one.
+/// Judges the roles, then each user with these roles. A refused line is split, and its rules about commands
+/// are tried one by one.
 fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
     let words = |line: &'_ Vec<u8>| -> Vec<Vec<u8>> {
         line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect()

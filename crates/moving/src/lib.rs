@@ -31,7 +31,7 @@ use report::MoveReport;
 /// connects to the other nodes of a cluster; `version` is that of Sluice, for the report.
 ///
 /// # Errors
-/// The user has no right to ask, or the peer does not reply in the protocol.
+/// The peer refuses the user or every command, does not answer, or does not reply in the protocol.
 pub fn run(
     peer: &mut dyn Peer,
     open: &mut OpenPeer<'_>,

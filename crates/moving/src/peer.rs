@@ -38,7 +38,7 @@ pub enum NoAnswer {
     TooLarge,
     /// The connection failed with this error of the operating system.
     System(String),
-    /// The peer refuses every command with an error of this code.
+    /// The peer refuses even PING, with an error of this code.
     Refused(String),
     /// The peer refuses this user, or with `None` the default user, with an error of this code.
     RefusedUser(Option<String>, String),

@@ -3,7 +3,8 @@
 use crate::facts::{Asked, UnknownFact, WhyUnknown};
 use sluice_resp::Value;
 
-/// The code of an error reply: its first word, in capitals. The rest is dropped, because it may hold secrets.
+/// The code of an error reply: the capital letters at its beginning, at most 20; `an error` if there are
+/// none. The rest is dropped, because it may hold secrets.
 pub(crate) fn code_of(error: &[u8]) -> String {
     let word: Vec<u8> = error.iter().copied().take_while(u8::is_ascii_uppercase).take(20).collect();
     if word.is_empty() { "an error".to_owned() } else { String::from_utf8_lossy(&word).into_owned() }
@@ -39,7 +40,7 @@ pub(crate) fn list_of(command: &'static str, reply: Value) -> Asked<Vec<Value>> 
     }
 }
 
-/// The bytes of a string value, `None` for other types.
+/// The bytes of a bulk string or a simple string, `None` for other types.
 pub(crate) fn text(value: &Value) -> Option<&[u8]> {
     match value {
         Value::Bulk(text) | Value::Simple(text) => Some(text),
@@ -60,7 +61,7 @@ pub(crate) fn named<'a>(list: &'a [Value], name: &str) -> Option<&'a Value> {
     list.chunks_exact(2).find_map(|pair| (text(&pair[0])? == name.as_bytes()).then_some(&pair[1]))
 }
 
-/// Names and versions from the reply of MODULE LIST.
+/// Names and versions from the reply of MODULE LIST; a module without a version gets 0.
 pub(crate) fn modules(list: Vec<Value>) -> Vec<(Vec<u8>, i64)> {
     let one = |module: &Value| {
         let version = match named(array(module), "ver") {

@@ -78,7 +78,7 @@ impl<'a> MoveReport<'a> {
     }
 }
 
-/// An ASCII text as a JSON string.
+/// An ASCII text as a JSON string; a control character becomes a space.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace(|c: char| c.is_control(), " "))
 }

@@ -56,7 +56,7 @@ pub(crate) const ARGS_MAX: usize = 32;
 pub(crate) const ARG_BYTES_MAX: usize = 128;
 
 impl CommandLog {
-    /// Bytes that the allocator has given. O(entries).
+    /// Heap bytes of the logs. O(entries).
     pub fn footprint(&self) -> usize {
         let entry = |entry: &LogEntry| {
             let argv: usize = entry.argv.iter().map(heap::vec).sum();
@@ -66,7 +66,7 @@ impl CommandLog {
         self.logs.iter().map(log).sum()
     }
 
-    /// Adds an entry; entries beyond the newest `max_len` are dropped.
+    /// Adds an entry, whose id is set here; entries beyond the newest `max_len` are dropped.
     pub fn push(&mut self, kind: LogKind, mut entry: LogEntry, max_len: usize) {
         let log = &mut self.logs[kind as usize];
         entry.id = log.next_id;
@@ -75,7 +75,7 @@ impl CommandLog {
         log.entries.truncate(max_len);
     }
 
-    /// Drops the oldest entries above `max_len`, and frees their memory. O(dropped entries).
+    /// Drops the entries beyond the newest `max_len`, and frees their memory. Cost: O(entries).
     pub fn keep_newest(&mut self, kind: LogKind, max_len: usize) {
         let entries = &mut self.logs[kind as usize].entries;
         if entries.len() > max_len {

@@ -54,7 +54,7 @@ pub struct Facts {
     pub arch_bits: u32,
     /// Name of the allocator.
     pub allocator: String,
-    /// Bytes in use: all bytes that the allocator has given, except the part of the chunks for entries that
+    /// Bytes in use: all bytes allocated from the allocator, except the part of the chunks for entries that
     /// no entry uses, and freed blocks that the threads' caches keep.
     pub used_memory: usize,
     /// Greatest `used_memory` so far, in bytes.
@@ -65,7 +65,7 @@ pub struct Facts {
     pub used_memory_startup: usize,
     /// Resident bytes of the process, as the kernel reports them.
     pub resident: usize,
-    /// Bytes that the allocator has given, freed blocks in the threads' caches included, and bytes that
+    /// Bytes allocated from the allocator, freed blocks in the threads' caches included, and bytes that
     /// entries use.
     pub allocator_allocated: usize,
     /// Bytes in active pages, without the untouched part of the chunks of entries.

@@ -5,9 +5,11 @@
 //! takes over the row with the least count, and starts with that count as its possible error.
 //!
 //! Invariants: (1) a window has at most `hotkeys-top-k` rows, of names of at most `NAME_MAX` bytes; (2)
-//! the count of a row is too high by at most its error, and never too low; (3) a key with more than one
-//! in `hotkeys-top-k` of the sampled accesses has a row; (4) a shown window spans at least
-//! `hotkeys-window-seconds` and less than twice that; (5) nothing is allocated while detection is off.
+//! unless `HotKeys::forget_db` has removed rows, the count of a row is too high by at most its error, and
+//! never too low; (3) unless rows were removed, a key with such a name and with more than one in
+//! `hotkeys-top-k` of the sampled accesses has a row; (4) a window that is shown was open for at least the
+//! `hotkeys-window-seconds` set at its end, and less than twice that; (5) nothing is allocated while
+//! detection is off.
 
 use sluice_base::{Epoch, IdentityHasher, Watched, heap};
 use sluice_commands::HotKeyLimits;
@@ -49,7 +51,7 @@ impl HotKeyCounts {
         self.both().into_iter().for_each(|hot_keys| hot_keys.forget_db(db));
     }
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of both counts.
     pub fn footprint(&self) -> usize {
         self.command.footprint() + self.page.footprint()
     }
@@ -107,7 +109,7 @@ struct WindowRow {
 
 impl HotKeys {
     /// Applies new settings. The open window starts anew, because its counts belong to other settings.
-    /// The shown window stays, reduced to its hottest keys if fewer are wanted.
+    /// The shown window stays, reduced to its hottest keys if fewer are wanted; with 0 keys it is removed.
     pub fn configure(&mut self, limits: HotKeyLimits) {
         if limits == self.limits {
             return;
@@ -188,7 +190,7 @@ impl HotKeys {
         keys
     }
 
-    /// Number of sampled accesses in the last closed window.
+    /// Number of sampled accesses in the last closed window; 0 if there is none.
     pub fn samples(&self) -> u64 {
         self.shown.samples
     }
@@ -198,7 +200,7 @@ impl HotKeys {
         self.shown.span_ns / 1_000_000
     }
 
-    /// Bytes that the allocator has given. O(`hotkeys-top-k`).
+    /// Heap bytes of both windows. O(`hotkeys-top-k`).
     pub(crate) fn footprint(&self) -> usize {
         self.open.footprint() + self.shown.footprint()
     }

@@ -1,4 +1,4 @@
-//! Interleavings of the shared queue. Every model begins before the wrap of the indexes.
+//! Interleavings of the shared queue. Every model begins right before the indexes wrap around.
 #![cfg(loom)]
 
 use loom::sync::Arc;

@@ -1,4 +1,4 @@
-//! Interleavings of the private inbox. Every model begins before the wrap of the indexes.
+//! Interleavings of the private inbox. Every model begins right before the indexes wrap around.
 #![cfg(loom)]
 
 use loom::thread;

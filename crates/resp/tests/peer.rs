@@ -27,7 +27,7 @@ fn streams_are_understood_as_the_reference_understands_them() {
     assert!((1000..9000).contains(&failed), "a mix is wanted, not {failed} errors of 10,000");
 }
 
-/// This parser's replies as far as the comparison needs them; every unknown command gives only `unknown`.
+/// This parser's replies as far as the comparison needs them; every other request gives only `unknown`.
 fn understood(stream: &[u8]) -> (Vec<Value>, State) {
     let limits = ParseLimits::new(AuthState::Authenticated, 512 << 20, 1 << 20);
     let mut requests = Requests::new();

@@ -37,8 +37,8 @@ pub struct AofWriter {
     /// The fault that was reported to the engine.
     fault: Option<Refusal>,
     retry_ns: u64,
-    /// The time of the next sync. `sync` has, for the sync under way, the time of its end, the bytes of the
-    /// log that it covers, and the position after them.
+    /// The earliest time of the next sync. `sync` has, for the sync under way, the time of its end, the bytes
+    /// of the log that it covers, and the position after them.
     next_sync_ns: u64,
     sync: Option<(u64, usize, u64)>,
     /// Duration of a sync, and time between the beginnings of two syncs, ns.
@@ -79,7 +79,7 @@ impl AofWriter {
         self.is_in_force
     }
 
-    /// The reason that nothing can be written now, if any.
+    /// The failure of a write or of a sync that was not made good yet, if any.
     pub fn fault(&self) -> Option<Refusal> {
         self.fault
     }
@@ -171,7 +171,8 @@ impl AofWriter {
         Ok(())
     }
 
-    /// Puts the base of the cut in force; `false` if that fails.
+    /// Puts the base of the cut in force; `false` if that fails, or if there is no cut without a base in
+    /// force.
     pub fn put_in_force(&mut self, base: Vec<u8>) -> bool {
         if !std::mem::take(&mut self.is_cut) || self.disk.put_in_force(base, self.behind_cut.clone()).is_err()
         {

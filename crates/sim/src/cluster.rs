@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The checks have the numbers of the specification of the bus (S-20 to S-40): `cluster/ledger.rs`
-//! checks each message that a node of ours sends, `cluster/look.rs` all nodes five times a second, and
+//! checks each message that a node of ours sends, `cluster/look.rs` all nodes several times a second, and
 //! `cluster/agreement.rs` the nodes' agreement at the end.
 //!
 //! Invariants: (1) the only part of this module that implements rules of the bus is the stock model, which is

@@ -17,7 +17,7 @@ enum CapturedBy {
 }
 
 impl Store {
-    /// Captures an entry that is unchanged since the cut.
+    /// Captures an entry for the open cut, unless its block need not be captured, or no cut is open.
     fn capture(&mut self, handle: Handle, by: CapturedBy) {
         let Store { slab, values, keys, cut, .. } = self;
         let Some(cut) = cut.as_deref_mut() else { return };
@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// Marks a block as not part of the open cut: the block was allocated after the cut was opened, or the
-    /// entry's slot was detached before.
+    /// entry's slot was detached before the cut was opened.
     #[cold]
     pub(super) fn note_born(&mut self, handle: Handle) {
         let Store { slab, cut, .. } = self;
@@ -70,9 +70,10 @@ impl Store {
 }
 
 impl Db {
-    /// Called before every change or release of a block, or of the value or key outside to which it refers. A
-    /// change of expiry, form or slack (the unused bytes of the block) counts, a change of the access clock
-    /// does not. Costs one predicted branch if no cut is open and no walk is in progress.
+    /// Called before every change or release of a block, or of the value or key outside to which it refers;
+    /// only entries of detached slots are released without this call (`db/freeing.rs`). A change of expiry,
+    /// form or slack (the unused bytes of the block) counts, a change of the access clock does not. Costs one
+    /// predicted branch if no cut is open and no walk is in progress.
     #[inline(always)]
     pub(super) fn before_change(&mut self, handle: Handle) {
         if self.store.is_watched {
@@ -87,7 +88,7 @@ impl Db {
     }
 
     /// Opens a cut: whatever it captures will be in the state that the database has now. `number` is stored
-    /// in each captured piece. Cost: one step for each chunk.
+    /// in each captured piece. Cost: one step for each chunk and for each detached table.
     pub fn begin_cut(&mut self, number: usize) {
         debug_assert!(self.store.cut.is_none(), "one cut at a time");
         let entries = self.len();
@@ -109,9 +110,9 @@ impl Db {
         })
     }
 
-    /// Captures up to `budget` more entries, in the order of blocks. Returns the oldest captured piece:
-    /// a full one, or the last one once no entry is left to capture. `None` if no piece is ready, or
-    /// all were taken.
+    /// Captures more entries, in the order of blocks, until the oldest piece is full or `budget` steps were
+    /// made: a step visits one entry or ends a chunk. Returns the oldest piece if it is full, or if no entry
+    /// is left to capture. `None` if no piece is ready, all were taken, or no cut is open.
     pub fn advance_cut(&mut self, budget: usize) -> Option<Captured> {
         let mut steps = budget;
         while steps > 0 {
@@ -144,7 +145,7 @@ impl Db {
         Some(piece)
     }
 
-    /// Takes the oldest full piece of the entries that changes have captured; `None` if no piece is full.
+    /// Takes the oldest captured piece if it is full, without capturing more entries; otherwise `None`.
     pub fn take_captured(&mut self) -> Option<Captured> {
         let cut = self.store.cut.as_deref_mut()?;
         let piece = cut.captured.pop_front_if(|piece| piece.is_full())?;
@@ -153,7 +154,8 @@ impl Db {
         Some(piece)
     }
 
-    /// Captures entries of one chunk from `first` on, until the steps are used up or a piece is full.
+    /// Captures entries of one chunk from `first` on, until the chunk ends, the steps are used up or the
+    /// oldest piece is full. Entries of slots that were detached before the cut are skipped.
     fn capture_chunk(&mut self, first: Handle, steps: &mut usize) {
         let (chunk, mut block) = Slab::chunk_and_block(first);
         loop {

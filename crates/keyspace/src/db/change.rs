@@ -1,5 +1,5 @@
-//! Changes of a database that may give an entry another block: insert, overwrite, remove, expiry. A value or
-//! key *outside* is one that is stored apart from the entry's block, because it does not fit the block.
+//! Changes of a database that may allocate or free an entry's block: insert, overwrite, remove, expiry. A
+//! value or key *outside* is one that is stored apart from the entry's block, mostly because it is too large.
 
 use super::tables::IndexKind;
 use super::volatile::earliest_in;
@@ -36,7 +36,7 @@ impl Db {
         handle
     }
 
-    /// Adds a new entry to the indexes.
+    /// Adds a new entry to the indexes. A walk in progress does not capture the entry.
     pub(super) fn enter(&mut self, key: Key<'_>, handle: Handle, meta: Meta) {
         self.tables.insert(IndexKind::Keys, key.hash, handle, &self.store);
         if self.store.walk.is_some() {
@@ -47,10 +47,10 @@ impl Db {
         }
     }
 
-    /// Overwrites an entry in place with a value inside the block, if the block's size class and the presence
-    /// of an expiry stay the same; the result is whether the entry was overwritten. A block of a collection
-    /// may be larger than the largest block of a string: a string does not stay in such a block. Looks up the
-    /// block once.
+    /// Overwrites an entry in place with a value inside the block, if the old value is inside too, and the
+    /// block's size class and the presence of an expiry stay the same; the result is whether the entry was
+    /// overwritten. A block of a collection may be larger than the largest block of a string: a string does
+    /// not stay in such a block. Looks up the block once.
     #[inline]
     pub(crate) fn overwrite_inside(
         &mut self,
@@ -75,8 +75,9 @@ impl Db {
         stays
     }
 
-    /// Replaces the value and the expiry of the entry at `found`; returns the old value outside, if any.
-    /// Overwrites in place if the block's size class stays the same.
+    /// Replaces the value, the expiry and the access clock of the entry at `found`; returns the old value
+    /// outside, if any. The entry keeps its block if the presence of an expiry stays the same and either both
+    /// values are inside and need the same size class, or both are strings outside.
     pub(crate) fn overwrite(
         &mut self,
         found: Found,
@@ -213,9 +214,9 @@ impl Db {
         handle
     }
 
-    /// Allocates a block for an entry. The caller that admits writes must prevent that handles run
-    /// out ([`crate::Keyspace::is_nearly_full`]). If the system has no memory, the process ends, as
-    /// at any allocation.
+    /// Allocates a block for an entry. If handles or memory run out, the process ends, as at any failed
+    /// allocation. The check that admits writes must prevent that handles run out
+    /// ([`crate::Keyspace::is_nearly_full`]).
     #[inline]
     pub(super) fn alloc(&mut self, size: usize) -> Handle {
         let handle = match self.store.slab.alloc(size) {
@@ -228,8 +229,8 @@ impl Db {
         handle
     }
 
-    /// Takes the value outside from an entry, which then gets another value or is removed. The caller
-    /// has called the hook `before_change`.
+    /// Takes the value outside from an entry, which then gets another value or is removed; `None` if the
+    /// value is inside. The caller has called the hook `before_change`.
     pub(super) fn take_value(&mut self, handle: Handle) -> Option<Value> {
         let head = self.head(handle);
         if !head.form().is_outside() {

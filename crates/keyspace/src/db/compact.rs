@@ -16,14 +16,14 @@ pub struct Compacted {
     pub moved: u64,
     /// Number of moves undone because no index pointed to the block. Always 0, except after a defect.
     pub abandoned: u64,
-    /// The budget was used up: there may be more to do.
+    /// There may be more to do: the budget was used up, or the step was spent on a sorted set.
     pub has_more: bool,
 }
 
 impl Db {
-    /// Moves entries out of sparse chunks, with at most `budget` steps: a step is a block looked at or
-    /// an entry moved, each in constant time. Before that, sorted sets release the memory of removed
-    /// elements. Nothing moves while a detached slot has keys left to free.
+    /// Moves entries out of sparse chunks, with at most `budget` steps: a step examines a block or searches
+    /// for a chunk, in constant time. While sorted sets hold memory of removed elements, a call makes one of
+    /// them release some of it instead. Nothing moves while a detached slot has keys left to free.
     pub fn compact_step(&mut self, budget: usize) -> Compacted {
         let mut done = Compacted::default();
         if self.clear_zset_remains(budget) {
@@ -68,13 +68,14 @@ impl Keyspace {
         self.dbs_mut()[number].compact_step(budget)
     }
 
-    /// Makes sorted sets of a database release the memory of removed elements, with at most `budget`
-    /// steps; the result is whether there was such a set. No entry is moved.
+    /// Makes one sorted set of a database release memory of removed elements, with about `budget` steps and
+    /// at least one leaf; the result is whether a set was noted for that. No entry is moved.
     pub fn clear_remains(&mut self, number: usize, budget: usize) -> bool {
         self.dbs_mut()[number].clear_zset_remains(budget)
     }
 
-    /// Takes the parts of sorted sets that these steps have replaced, to be freed on another thread.
+    /// Takes the parts of sorted sets that compaction steps and `Keyspace::clear_remains` have replaced, to
+    /// be freed on another thread.
     pub fn take_remains(&mut self, number: usize) -> Vec<Value> {
         std::mem::take(&mut self.dbs_mut()[number].store.remains)
     }

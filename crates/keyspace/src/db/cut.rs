@@ -45,7 +45,7 @@ pub(super) enum ChunkCut {
     Done,
     /// The chunk is unchanged since the cut, and nothing is captured.
     Untouched,
-    /// Some blocks are captured; the bits of these and of the unused blocks are set.
+    /// Some blocks may be left to capture; the bits of all others are set.
     Touched(Box<BlockBits>),
 }
 
@@ -79,7 +79,8 @@ impl Cut {
         }
     }
 
-    /// The bits of a chunk, made if necessary; `None` if the chunk has nothing left to capture.
+    /// The bits of a chunk, made if necessary; `None` if the chunk has nothing left to capture or was added
+    /// after the cut.
     pub(super) fn bits(&mut self, slab: &Slab, chunk: u32) -> Option<&mut BlockBits> {
         let state = self.chunks.get_mut(chunk as usize)?;
         if matches!(state, ChunkCut::Untouched) {

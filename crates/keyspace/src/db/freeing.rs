@@ -17,7 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Number of entries at which a step of freeing stops taking further buckets.
 const TAKEN_AT_ONCE: usize = 32;
 
-/// Detaches a slot with all its keys; the result is their number. O(1).
+/// Detaches a slot with all its keys; the result is their number. A walk over the slot ends. Cost: O(log n)
+/// for n detached tables.
 pub(crate) fn detach(db: &mut Db, slot: u16) -> usize {
     let Some(table) = db.tables.take_table(slot) else { return 0 };
     if let Some(walk) = db.store.walk.as_deref_mut().filter(|walk| walk.slot == slot) {
@@ -83,7 +84,8 @@ fn forget_fields(db: &mut Db, handle: Handle, at: i64) {
 }
 
 /// Whether the open cut does not include an entry because the entry's slot was detached before the cut
-/// (3). Cost: a hash and O(log n) if slots were detached.
+/// (3). Cost: O(1) if no slot is detached; otherwise a CRC of the key, O(log n) for n detached tables, and
+/// a look-up in each table of the slot that was detached before the cut.
 pub(super) fn is_ahead_of_cut(db: &Db, handle: Handle) -> bool {
     if db.detached.is_empty() {
         return false;

@@ -1,4 +1,4 @@
-//! Entries, as readers see them.
+//! Read access to an entry: its key, value, expiry and access clock.
 
 use super::{Db, IndexKind};
 use crate::entry::{self, Form, Head};
@@ -199,7 +199,7 @@ impl Db {
     }
 
     /// Prefetches the memory that look-ups of these members (of a set or sorted set) or fields (of a
-    /// hash) will read soon. Changes nothing.
+    /// hash) will read soon, if the collection is large. Changes nothing.
     pub fn prefetch_members<'n>(&self, key: Key<'_>, members: impl Iterator<Item = &'n [u8]>) {
         match self.find_entry(key).map(Entry::value) {
             Some(ValueRef::Set(set)) if set.len() >= PREFETCHED_FROM => set.prefetch(members),
@@ -212,10 +212,10 @@ impl Db {
     }
 }
 
-/// Requests prefetch members or fields of a set or hash that has at least this many: some 100 KB of short
-/// members.
+/// Members of a set or fields of a hash are prefetched only if there are at least this many of them, which
+/// is some 100 KB of short members.
 const PREFETCHED_FROM: usize = 4096;
 
-/// Requests prefetch members of a sorted set that has at least this many; more than for a set, because the
-/// index of a sorted set takes less of the cache.
+/// Members of a sorted set are prefetched only if there are at least this many of them; more than for a set,
+/// because the index of a sorted set takes less of the cache.
 const SORTED_PREFETCHED_FROM: usize = 32_768;

@@ -92,8 +92,9 @@ impl Db {
         }
     }
 
-    /// Puts back a changed collection, inside the block or outside, whichever fits it now; for an empty
-    /// one the key is removed. Returns the old value that is left over, for the caller to free.
+    /// Puts back a changed collection, inside the block if it fits there, otherwise outside; a collection
+    /// that was outside returns inside only at `BACK_INSIDE_MAX` bytes or less. For an empty one the key is
+    /// removed. Returns the old value that is left over, if any, for the caller to free.
     pub(crate) fn close<C: Collection>(&mut self, key: Key<'_>, open: Open<C>, meta: Meta) -> Option<Value> {
         let Open { value, origin } = open;
         let is_empty = value.is_empty();
@@ -134,7 +135,7 @@ impl Db {
         None
     }
 
-    /// Puts back a collection that was outside; `inline_len` is its length in a block, if it fits one.
+    /// Puts back a collection that was outside; `len` is its length in a block, if it fits one.
     #[inline]
     fn close_outside<C: Collection>(
         &mut self,
@@ -229,7 +230,8 @@ impl Store {
         self.recycle(value);
     }
 
-    /// Keeps a collection's memory for the next collection of its type.
+    /// Keeps a collection's memory for the next collection of its type, if the memory is worth keeping
+    /// (`Collection::is_scratch`); otherwise frees it.
     fn recycle<C: Collection>(&mut self, value: C) {
         if value.is_scratch() {
             *C::scratch(&mut self.scratch) = Some(value);
@@ -241,5 +243,5 @@ impl Store {
 /// byte records, includes the up to 7 bytes by which the size class rounds up.
 const SPARE_MAX: usize = entry::SLACK_MAX - 7;
 const _: () = assert!(Slab::rounded(Slab::MAX_BLOCK - 7) == Slab::MAX_BLOCK, "classes are 8 bytes apart");
-/// A collection outside returns to its block if it needs no more bytes than this.
+/// A collection outside returns to its entry's block if it fits there and needs no more bytes than this.
 const BACK_INSIDE_MAX: usize = 256;

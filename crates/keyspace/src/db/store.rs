@@ -69,7 +69,7 @@ impl Store {
         }
     }
 
-    /// The hash of an entry's key without the slot; an index that splits a bucket needs no more.
+    /// The hash of an entry's key without the slot, which is enough for an index.
     #[inline]
     pub(super) fn rehash(&self, handle: Handle) -> u64 {
         self.hasher.hash_without_slot(self.key(handle))

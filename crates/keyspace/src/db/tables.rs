@@ -1,11 +1,11 @@
 //! The indexes of a database: one table over all its keys, or one for each hash slot.
 //!
 //! Invariants: (1) with [`Layout::One`] every entry is in `one`; with [`Layout::PerSlot`] `one` stays empty,
-//! and an entry is in the table of its slot; (2) `slots` is made when the first key is stored, so a new
-//! database has no tables; (3) each kind of index has a `Census`, which counts the entries in all indexes of
-//! the kind, and whose bits mark the tables that are not empty; (4) an index of a slot that has become empty
-//! owns no memory; (5) adding, removing or looking up an entry does not check whether its slot is hidden;
-//! walks and counts do.
+//! and an entry is in the table of its slot; (2) with [`Layout::PerSlot`] `slots` is made when the first key
+//! is stored, so a new database has no tables of slots; (3) in `slots` each kind of index has a `Census`,
+//! which counts the entries in all indexes of the kind, and whose bits mark the tables that are not empty;
+//! (4) an index of a slot that has become empty owns no memory; (5) adding, removing or looking up an entry
+//! does not check whether its slot is hidden; walks, random choices and counts of shown entries do.
 //!
 //! The hash of a key contains its slot ([`crate::KeyHasher`]), so the hash alone selects the table.
 
@@ -42,7 +42,7 @@ pub(crate) struct Tables {
     /// The tables of the hash slots; `None` until the first key is stored, and with [`Layout::One`].
     slots: Option<Box<Slots>>,
     layout: Layout,
-    /// Slots whose entries are excluded from walks and random choices; `None` with [`Layout::One`].
+    /// Slots whose entries are excluded from walks, random choices and counts; `None` if no slot is hidden.
     pub(crate) hidden: Option<Arc<HiddenSlots>>,
 }
 
@@ -72,7 +72,8 @@ impl Table {
         }
     }
 
-    /// Shrinks both indexes by at most `budget` buckets each; the result is whether more is to do.
+    /// Continues a resize that is due, in both indexes by at most `budget` buckets each; the result is
+    /// whether more is to do.
     fn step(&mut self, budget: usize, store: &Store) -> bool {
         let a = self.index.step(budget, |h| store.rehash(h), |h| store.slab.prefetch(h));
         let b = self.expires.step(budget, |h| store.rehash(h), |h| store.slab.prefetch(h));
@@ -102,7 +103,7 @@ impl Tables {
         }
     }
 
-    /// The index of all hashes, if there is only one table.
+    /// The index of all hashes, if there are no tables of slots.
     #[inline(always)]
     pub(crate) fn single(&self, kind: IndexKind) -> Option<&Index> {
         self.slots.is_none().then(|| self.one.index(kind))
@@ -219,7 +220,8 @@ impl Tables {
         }))
     }
 
-    /// Replaces the table of a slot with an empty one and returns it; `None` if it has no keys. O(1).
+    /// Replaces the table of a slot with an empty one and returns the old one; `None` if the slot has no
+    /// keys, or with [`Layout::One`]. O(1).
     pub(crate) fn take_table(&mut self, slot: u16) -> Option<Table> {
         let (slots, slot) = (self.slots.as_deref_mut()?, usize::from(slot));
         let table = std::mem::take(slots.tables.get_mut(slot).filter(|table| !table.index.is_empty())?);
@@ -228,12 +230,13 @@ impl Tables {
         Some(table)
     }
 
-    /// The index over the keys of a slot; `None` with [`Layout::One`].
+    /// The index over the keys of a slot; `None` if there are no tables of slots.
     pub(crate) fn of_slot(&self, slot: u16) -> Option<&Index> {
         Some(&self.slots.as_ref()?.tables.get(usize::from(slot))?.index)
     }
 
-    /// The first slot, from `slot` on, that has keys and is not hidden; `None` with [`Layout::One`].
+    /// The first slot, from `slot` on, that has keys and is not hidden; `None` if there is none, or with
+    /// [`Layout::One`].
     pub(crate) fn next_slot(&self, slot: u16) -> Option<u16> {
         let census = self.slots.as_ref()?.census(IndexKind::Keys);
         let next = census.next_shown(usize::from(slot), self.hidden.as_deref())?;
@@ -274,16 +277,17 @@ impl Tables {
         census.next_shown(slot + 1, hidden).map_or(0, |next| next as u64)
     }
 
-    /// A random entry, uniformly distributed, never of a hidden slot.
+    /// A random entry, uniformly distributed, never of a hidden slot; `None` if there is none.
     pub(crate) fn sample(&self, kind: IndexKind, rng: &mut Rng) -> Option<Handle> {
         let Some(slots) = &self.slots else { return self.one.index(kind).sample(rng) };
         let slot = slots.random_shown_slot(kind, self.hidden.as_deref(), rng)?;
         slots.tables[slot].index(kind).sample(rng)
     }
 
-    /// Visits up to `count` entries of the neighbourhood chosen by the random number `draw`; all are
-    /// different if there is one table. The result is their number; it is smaller only for a small or
-    /// very sparse index.
+    /// Visits up to `count` entries near a place that the random number `draw` chooses. If there is one
+    /// table, all are different; with a table for each slot, they come from random tables that are not
+    /// hidden. The result is their number, which is below `count` if there are few entries or an index is
+    /// very sparse.
     #[inline]
     pub(crate) fn sample_from(
         &self,
@@ -312,9 +316,9 @@ impl Tables {
         self.one.index(kind).prefetch_sample(draw);
     }
 
-    /// Shrinks indexes that have become too large, by at most `budget` buckets of an index; the result
-    /// is whether more is to do. With a table for each slot a call checks `budget` tables at most: a
-    /// pass over all of them takes several calls, and `true` means that it has not ended.
+    /// Continues resizes that are due, by at most `budget` buckets of an index; the result is whether more is
+    /// to do. With a table for each slot a call resizes one table, and checks at most `budget` tables to find
+    /// it: a pass over all of them takes several calls, and `true` means that it has not ended.
     pub(crate) fn shrink_step(&mut self, budget: usize, store: &Store) -> bool {
         match &mut self.slots {
             None => self.one.step(budget, store),
@@ -409,8 +413,8 @@ impl Slots {
         sum
     }
 
-    /// A random slot, as [`Slots::random_slot`], but not a hidden one. If nearly all entries are hidden,
-    /// the other tables are walked.
+    /// A random slot, as [`Slots::random_slot`], but not a hidden one. If `SHOWN_TRIES` choices were all
+    /// hidden, the tables that are not hidden are walked.
     fn random_shown_slot(
         &self,
         kind: IndexKind,
@@ -475,8 +479,8 @@ impl Slots {
     }
 }
 
-/// Numbers of entries of the slots, in groups. A write changes three numbers; walks and random choices
-/// skip empty tables.
+/// The number of entries in all slots, in runs of slots, and in smaller groups. Adding or removing an entry
+/// changes three numbers. With `occupied`, walks and random choices skip empty tables.
 struct Census {
     /// Number of entries in all slots.
     len: usize,
@@ -577,7 +581,7 @@ fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
 
 const SLOTS: usize = SLOT_COUNT as usize;
 const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
-/// Number of random slots tried for one that is not hidden, before a walk.
+/// Number of random slots that are tried to find one that is not hidden, before the tables are walked.
 const SHOWN_TRIES: usize = 16;
 /// Number of slots whose entries are counted together as a group.
 const PER_GROUP: usize = 16;

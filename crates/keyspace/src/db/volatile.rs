@@ -9,7 +9,7 @@ use std::ops::Bound;
 /// First expiry of a field, ms since the epoch, and the hash's key.
 pub(super) type FirstExpiry = (i64, Box<[u8]>);
 
-/// The hashes with fields that expire.
+/// The hashes with fields that expire; hashes of detached slots stay in the list until they are freed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct VolatileKeys {
     by_expiry: BTreeSet<FirstExpiry>,
@@ -61,7 +61,7 @@ impl VolatileKeys {
         self.by_expiry.range((from, Bound::Unbounded)).take_while(move |(at, _)| *at < now_ms)
     }
 
-    /// Bytes that the allocator has given.
+    /// Heap bytes of the list, as the allocator rounds them.
     pub(super) fn footprint(&self) -> usize {
         heap::tree::<FirstExpiry, ()>(self.by_expiry.len()) + self.key_bytes
     }

@@ -10,11 +10,11 @@
 //! the bits reversed. Therefore the hash alone decides on which side of the cursor an entry is, however
 //! the index has split or merged buckets, and wherever the entry's block is.
 //!
-//! Invariants: (1) an entry is captured once, in its present state: by the cursor, or before its first
-//! change ([`Db::before_change`](super::Db)); (2) an entry that enters the slot during the walk is not
-//! captured, because the receiver of changes gets it as a change; (3) `ahead` contains exactly those
-//! entries in front of the cursor that were captured by (1) or entered by (2): at most as many as the
-//! slot has keys.
+//! Invariants: (1) an entry is captured once, in its present state: by the cursor, or before a command
+//! first changes it ([`Db::before_change`](super::Db)) or reads it (`walking::capture_read`); (2) an entry
+//! that enters the slot during the walk in front of the cursor is not captured, because the stream contains
+//! it as a change; (3) `ahead` contains exactly those entries in front of the cursor that were captured by
+//! (1) or entered by (2): at most as many as the slot has keys.
 
 use crate::captured::Captured;
 use sluice_base::heap;

@@ -12,7 +12,8 @@ use sluice_collections::slab::Handle;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Store {
-    /// Captures an entry that is about to be changed or read, if the walk in progress has not captured it.
+    /// Captures an entry that is about to be changed or read, if it is in the slot of the walk in progress,
+    /// in front of the cursor and not in `ahead`.
     #[cold]
     pub(super) fn capture_ahead(&mut self, handle: Handle) {
         let (key, Some(walk)) = (self.key(handle), self.walk.as_deref()) else { return };
@@ -26,7 +27,7 @@ impl Store {
         }
     }
 
-    /// Captures an entry that the cursor has reached.
+    /// Captures an entry that the cursor has reached, unless it is in `ahead`, from which it is removed then.
     fn capture_passed(&mut self, handle: Handle) {
         let (key, Some(walk)) = (self.key(handle), self.walk.as_deref()) else { return };
         // Entries that the cursor has passed already are skipped: in an index that has shrunk, a bucket
@@ -63,7 +64,7 @@ impl Store {
         into.push(head, body, key, value);
     }
 
-    /// Records a key that entered an index during a walk.
+    /// Adds a new key to `ahead` if it is in the slot of the walk in progress, in front of the cursor.
     #[cold]
     pub(super) fn note_entered(&mut self, key: Key<'_>) {
         let Some(walk) = self.walk.as_deref_mut() else { return };
@@ -72,7 +73,7 @@ impl Store {
         }
     }
 
-    /// Records that a key was removed during a walk.
+    /// Removes a key that is deleted during a walk from `ahead`, if it is there.
     #[cold]
     pub(super) fn note_left(&mut self, key: Key<'_>) {
         if let Some(walk) = self.walk.as_deref_mut() {
@@ -81,8 +82,8 @@ impl Store {
     }
 }
 
-/// Begins a walk over a slot of database `number`. An empty slot gets no walk: keys that enter it later
-/// are not part of it (2).
+/// Begins a walk over a slot of database `number`. An empty slot gets no walk: keys that enter the slot
+/// later would not be captured (2).
 pub(crate) fn begin(db: &mut Db, number: usize, slot: u16) {
     debug_assert!(db.store.walk.is_none(), "one walk at a time");
     if db.slot_len(slot) > 0 {
@@ -113,7 +114,8 @@ pub(crate) fn advance(db: &mut Db) -> bool {
     walk.cursor.is_some()
 }
 
-/// Captures the entry of a key that a command reads, if it exists and is in front of the cursor.
+/// Captures the entry of a key that a command is about to read, if it exists and the walk in progress has
+/// yet to capture it.
 pub(crate) fn capture_read(db: &mut Db, key: Key<'_>) {
     if let Some(found) = db.find(key) {
         db.store.capture_ahead(found.handle);
@@ -127,7 +129,8 @@ pub(crate) fn image_of(db: &Db, number: usize, key: Key<'_>) -> Option<Captured>
     Some(image)
 }
 
-/// Takes what the walk has captured since the last call.
+/// Takes what the walk has captured since the last call; `None` if that is nothing, or no walk is in
+/// progress.
 pub(crate) fn take(db: &mut Db) -> Option<Captured> {
     db.store.walk.as_deref_mut()?.captured.take()
 }

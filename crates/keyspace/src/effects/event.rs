@@ -11,7 +11,8 @@ pub enum Event {
     IncrByFloat,
     SetBit,
     PfAdd,
-    /// A change without an event: a HyperLogLog stored its estimate, or pending entries of a group changed.
+    /// A change without an event: a HyperLogLog changed its estimate or its representation, pending entries
+    /// of a group changed, or a key was deleted because this server does not serve its slot.
     Silent,
     /// A key that was deleted with its slot is freed. Not published.
     Freed,
@@ -265,7 +266,7 @@ impl Event {
         !matches!(self, Event::Silent | Event::Freed)
     }
 
-    /// The class that must be selected for the event to be published.
+    /// The class that must be selected for the event to be recorded, and published if it is published at all.
     pub fn class(self) -> Class {
         match self {
             Event::Set

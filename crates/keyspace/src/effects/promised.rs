@@ -1,8 +1,8 @@
-//! Commands to propagate whose bytes are made later: the removal of a million members of a set
-//! takes twenty megabytes.
+//! Commands to propagate whose bytes are made later, because there may be many: the command that removes a
+//! million members of a set takes twenty megabytes.
 //!
-//! The length is known at once, and so is every later position of the stream. Each receiver makes the
-//! bytes for itself, piece by piece, from values that are no longer part of the data.
+//! The length is known at once, and so is every later position of the stream. Each reader of the stream
+//! makes the bytes for itself, piece by piece, from values that are no longer part of the data.
 //!
 //! Invariant: (1) the pieces together have as many bytes as were promised.
 
@@ -26,7 +26,7 @@ pub trait CommandSource: Send + std::fmt::Debug {
     /// go to `garbage`.
     fn go_on(&mut self, bytes: usize, out: &mut Vec<u8>, garbage: &mut Vec<Value>);
 
-    /// Bytes that the allocator has given for the remaining values, even if they have other owners.
+    /// Heap bytes of the remaining values, even if they have other owners.
     fn heap_bytes(&self) -> usize;
 }
 
@@ -54,12 +54,12 @@ impl PromisedCommands {
         self.left
     }
 
-    /// Bytes that the allocator has given for the remaining values, even if they have other owners.
+    /// Heap bytes of the remaining values, even if they have other owners.
     pub fn heap_bytes(&self) -> usize {
         self.source.heap_bytes()
     }
 
-    /// The remaining commands, for another receiver.
+    /// The remaining bytes, for another reader.
     #[must_use]
     pub fn share(&self) -> PromisedCommands {
         PromisedCommands { source: self.source.share(), count: self.count, left: self.left }
@@ -80,7 +80,7 @@ impl PromisedCommands {
         self.left -= made;
     }
 
-    /// All remaining commands at once, for a receiver that needs their bytes now.
+    /// All remaining bytes at once, for a reader that needs them now.
     pub fn encoded(&self) -> EncodedCommands {
         let (mut twin, mut bytes) = (self.share(), Vec::with_capacity(self.left));
         while twin.left > 0 {

@@ -1,4 +1,4 @@
-//! Processor time of the calling thread, which other processes on a busy machine do not affect.
+//! Processor time of the calling thread, which other processes on a busy computer hardly affect.
 
 use std::time::Duration;
 

@@ -21,9 +21,9 @@ const UNLOADED_MAX: usize = 128;
 const BYTES_PER_VALUE: usize = 8;
 
 impl Vm {
-    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in
-    /// proportion to the chunk's constants; if a slice of the collector is due, also that slice, which
-    /// is longer for a larger chunk.
+    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in proportion to
+    /// the chunk's constants; if a slice of the collector is due, also that slice, which is longer for a
+    /// larger chunk; and if memory is short, also a whole collection.
     ///
     /// # Errors
     /// `not enough memory`, or a run is open.
@@ -101,7 +101,7 @@ impl Vm {
         true
     }
 
-    /// Sets the prototype of the one closure as which all chunks run, and its globals to the current ones.
+    /// Sets the prototype of the one closure that runs all chunks, and makes the current globals its globals.
     pub(super) fn set_chunk(&mut self, proto: u32) -> Value {
         let Machine { heap, chunk, .. } = &mut self.machine;
         let closure = heap.closures.at_mut(chunk.0);

@@ -20,7 +20,7 @@ pub(super) const NO_JUMP: u32 = u32::MAX;
 /// No particular register.
 const NO_REGISTER: u8 = 255;
 
-/// The limit of a function's registers: as in PUC, it must use fewer than this.
+/// A function must use fewer registers than this, as in PUC.
 const REGISTERS_MAX: u32 = 250;
 
 /// The most instructions that a jump may skip, as in PUC, whose instructions have 18 bits for the distance.
@@ -57,7 +57,7 @@ pub(super) enum Kind {
     Upvalue(u8),
     Global(u32),
     Indexed(u8, IndexKey),
-    /// A comparison: its jump is taken if it is true.
+    /// A comparison, whose jump is taken if the comparison is true.
     Jump(u32),
     /// An instruction whose target register can still be chosen.
     Open(u32),

@@ -89,8 +89,9 @@ fn frexp(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Return(2))
 }
 
-/// The number as a fraction from 0.5 up to 1, and the exponent of the power of two by which the fraction is
-/// multiplied.
+/// The number as a fraction, whose absolute value is from 0.5 up to 1, and the exponent of the power of two
+/// by which the fraction is multiplied. Zeros, infinities and NaN are returned unchanged, with the exponent
+/// 0.
 fn split(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);

@@ -81,7 +81,7 @@ pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<
     entry
 }
 
-/// Recently made short strings, by their bytes: for repeated bytes the same string is returned, so that
+/// Recently made short strings, by their bytes: bytes that are still remembered give the same string, so that
 /// neither a copy nor a hash is made again. The strings are not in the function's window, so the cache must
 /// not live longer than a step of the function.
 pub(super) struct RecentTexts([Value; RECENT]);

@@ -11,8 +11,8 @@ use crate::vm::operate::joined_len;
 
 use super::output::{CHUNK, check_stack, cost, part, position, reserve};
 
-/// The library's functions, in the order in which PUC-Rio's Lua registers them. [`open`] replaces the
-/// functions with upvalues.
+/// The library's functions, in the order in which PUC-Rio's Lua registers them. [`open`] replaces `gmatch`
+/// and `gfind` by a function that has an upvalue.
 const FUNCTIONS: &[Native] = &[
     Native::plain("byte", byte),
     Native::plain("char", char),

@@ -139,8 +139,8 @@ struct StructPacking {
     text: Option<PackedText>,
 }
 
-/// A long string that is being copied, from the last used argument: the current position, the end, and
-/// whether a zero byte follows.
+/// A string that is being copied, from the last used argument: the current position, the end, and whether a
+/// zero byte follows.
 #[derive(Clone, Copy)]
 struct PackedText {
     at: usize,

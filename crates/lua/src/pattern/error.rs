@@ -18,7 +18,8 @@ pub(crate) enum PatternError {
     TooManyCaptures,
     /// `)` has no matching `(`.
     InvalidCapture,
-    /// A back reference to a capture that is open or does not exist.
+    /// A back reference to a capture that is open or does not exist, or a replacement string names a capture
+    /// that does not exist.
     InvalidCaptureIndex,
     /// A capture has no closing parenthesis.
     UnfinishedCapture,

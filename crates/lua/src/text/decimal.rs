@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-/// The longest text: 309 digits, a point and 99 more, and a sign.
+/// Room for the longest text: 309 digits, a point and 99 more, and a sign.
 const DIGITS_MAX: usize = 416;
 
 /// The case of exponent letters, `inf` and `nan`.
@@ -53,7 +53,7 @@ impl Write for DecimalText {
     }
 }
 
-/// Decimal digits of a positive number, and the power of ten of the first digit.
+/// Decimal digits of a number that is not negative, and the power of ten of the first digit.
 struct Digits {
     text: [u8; 104],
     len: usize,

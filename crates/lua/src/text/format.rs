@@ -3,8 +3,8 @@
 //! [`scan`] parses a directive; one of the functions `push_…` formats its argument. The caller
 //! fetches the arguments.
 //!
-//! Invariants: (1) width and precision are at most 99, so that no directive except `%q` and a plain `%s`
-//! writes more than 420 bytes; (2) error texts are PUC's.
+//! Invariants: (1) width and precision are at most 99, so that no directive except `%q` and a `%s` without
+//! precision writes more than 420 bytes; (2) error texts are PUC's.
 
 use super::decimal::{Alternate, Case, push_fixed, push_general, push_scientific};
 use super::number::{c_text, to_i32, to_i64, to_u64};
@@ -71,7 +71,7 @@ pub(crate) struct Directive {
 pub(crate) enum DirectiveError {
     /// More than five flags.
     RepeatedFlags,
-    /// A width or a precision has three digits.
+    /// A width or a precision has more than two digits.
     TooLong,
     /// An unknown conversion letter; 0 at the end of the format.
     Unknown(u8),

@@ -1,7 +1,7 @@
 //! Conversion of text to numbers, and of numbers to text.
 //!
 //! Invariants: (1) text is parsed as by glibc's `strtod` and `strtoul`, because PUC-Rio's Lua calls them; (2)
-//! a number is printed as by `printf("%.14g")`; (3) nothing here allocates, and the cost is linear in the
+//! a number is printed as by `printf("%.14g")`; (3) parsing allocates nothing, and its cost is linear in the
 //! length of the text.
 
 use sluice_base::num::IntBuffer;
@@ -218,7 +218,8 @@ pub(crate) fn prefix(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> usize {
     whole * BLOCK + rest.iter().take_while(|byte| is_of_kind(**byte)).count()
 }
 
-/// Parses `inf`, `infinity`, `nan` or `nan(letters)`, in either case.
+/// Parses `inf`, `infinity`, `nan` or `nan(WORD)` (`WORD`: letters, digits and `_`). The case of the letters
+/// does not matter.
 fn named(text: &[u8]) -> Option<(f64, usize)> {
     let starts = |word: &[u8]| text.len() >= word.len() && text[..word.len()].eq_ignore_ascii_case(word);
     if starts(b"infinity") {
@@ -248,7 +249,7 @@ struct HexDigits {
     used: usize,
 }
 
-/// Parses `0x` with digits, a point and a binary exponent.
+/// Parses `0x` with hexadecimal digits, perhaps a point among them, and perhaps a binary exponent.
 fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     if text.first() != Some(&b'0') || !matches!(text.get(1), Some(b'x' | b'X')) {
         return None;
@@ -326,8 +327,8 @@ pub(crate) fn to_i64(n: f64) -> i64 {
     if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&n) { n as i64 } else { i64::MIN }
 }
 
-/// Converts a double to `uint64_t` as C does on x86-64: negative numbers wrap around, and numbers from
-/// 2^64 on become 0.
+/// Converts a double to `uint64_t` as C does on x86-64: negative numbers wrap around, numbers from 2^64 on
+/// become 0, and numbers below -2^63 and NaN become 2^63.
 pub(crate) fn to_u64(n: f64) -> u64 {
     const HALF: f64 = 9.223_372_036_854_776e18;
     if n >= HALF { to_i64(n - HALF) as u64 ^ 1 << 63 } else { to_i64(n) as u64 }

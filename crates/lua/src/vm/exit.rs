@@ -12,7 +12,7 @@ use crate::value::ThreadRef;
 pub(super) enum Exit {
     /// The budget is used up.
     Budget,
-    /// The collector has work.
+    /// The collector has a slice to do, or recorded work must be charged to the budget.
     Collect,
     /// An error in the instruction before the frame's `pc`.
     Fault(Fault),

@@ -70,7 +70,8 @@ impl LineWatch {
 }
 
 impl Machine {
-    /// The position of the next instruction; `None` if a native function continues.
+    /// The position of the next instruction; `None` if a native function continues, an error is raised before
+    /// the instruction, or the reference's compiler would omit it (`Proto::first_shown`).
     pub(crate) fn next_position(&self) -> Option<CodePosition<'_>> {
         // There is no position if an error is to be raised before the next instruction.
         let frame =

@@ -35,7 +35,7 @@ pub(crate) enum Halt {
     OutOfBudget,
     /// An error was not caught; its value.
     Failed(Value),
-    /// The collector has a slice to do.
+    /// The collector has a slice to do, or recorded work must be charged to the budget.
     Collect,
     /// All garbage must be collected before the run continues.
     CollectAll,
@@ -63,7 +63,7 @@ pub(crate) struct Machine {
     pub(crate) chunk: ClosureRef,
     /// Whether prototypes that are linked now stay loaded.
     pub(crate) is_permanent: bool,
-    /// Whether `pcall` returns the field `err` of an error that is a table, if the field is a string.
+    /// Whether `pcall` also looks at the field `err` of an error that is a table: see `Vm::look_into_errors`.
     pub(crate) looks_into_errors: bool,
     /// Cycles of the collector that must end before the run continues.
     pub(crate) cycles_due: u8,

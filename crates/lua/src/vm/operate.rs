@@ -1,4 +1,5 @@
-//! The slow cases of instructions, by the kinds of their operands: strings as numbers, metamethods, errors.
+//! The slow paths of instructions, taken when the operands are not of the usual types: strings that are used
+//! as numbers, metamethods, and errors.
 
 use crate::fault::Fault;
 use crate::heap::{Heap, Metamethod};
@@ -14,7 +15,8 @@ pub(super) enum Operated {
     Call(Value, Value, Value),
 }
 
-/// An error about an operand's type: which operand, and the operation.
+/// An error of an operation: either a finished fault, or the operand (first or second) whose type is wrong,
+/// with the name of the operation.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Fault(Fault),
@@ -34,7 +36,7 @@ pub(super) fn modulo(a: f64, b: f64) -> f64 {
     a - (a / b).floor() * b
 }
 
-/// Arithmetic of two numbers.
+/// Arithmetic of two numbers; for the unary minus, of the first one.
 #[inline]
 pub(super) fn compute(event: Metamethod, a: f64, b: f64) -> f64 {
     match event {
@@ -127,7 +129,8 @@ fn bad_index(object: Value) -> Trouble {
 #[derive(Debug)]
 pub(super) enum Assign {
     Done,
-    /// A call of a metamethod with the object, the key and the value.
+    /// This metamethod (first) must be called with this object (second), and with the key and the value of
+    /// the assignment.
     Call(Value, Value),
 }
 
@@ -194,7 +197,8 @@ pub(super) enum Compared {
     Reverse(Value),
 }
 
-/// `a < b` or `a <= b` of values that are not both numbers.
+/// `a < b` or `a <= b` for any two values; the interpreter compares two numbers itself and does not call
+/// this.
 #[inline(never)]
 pub(super) fn order(heap: &mut Heap, strict: bool, a: Value, b: Value) -> Result<Compared, Fault> {
     if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
@@ -245,8 +249,8 @@ fn is_text(value: Value) -> bool {
     value.is_str() || value.is_number()
 }
 
-/// Joins the values of the slots `first..=last` from the right, as far as possible without a call. The
-/// result of each step is stored in the leftmost slot of that step.
+/// Joins the values of the slots `first..=last` from the right, as far as possible without a call or a result
+/// of more than `JOIN_WHOLE` bytes. The result of each step is stored in the leftmost slot of that step.
 #[inline(never)]
 pub(super) fn concat(
     heap: &mut Heap,
@@ -282,7 +286,7 @@ pub(super) fn concat(
     Ok(Joined::Done)
 }
 
-/// An upper bound of the bytes of the string that strings and numbers make together.
+/// At most this many bytes result when these strings and numbers are concatenated.
 #[inline]
 pub(crate) fn joined_len(heap: &Heap, values: &[Value]) -> usize {
     let lens = values.iter().map(|value| value.as_str().map_or(24, |string| heap.bytes(string).len()));

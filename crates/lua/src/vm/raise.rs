@@ -51,7 +51,7 @@ impl Machine {
     }
 
     /// The position of the top frame: the name of its chunk, as given, and the line; `=[C]` and -1 if it is
-    /// not a Lua function.
+    /// not a Lua function. `None` if there is no frame.
     pub(crate) fn top_position(&self) -> Option<(&[u8], i64)> {
         let frame = self.co.frames.last()?;
         if frame.work != Work::Lua {
@@ -229,8 +229,8 @@ impl Machine {
         }
     }
 
-    /// The results of `pcall` for an error that is a table: the string in `err` alone, otherwise the
-    /// table and its `err`.
+    /// The results of `pcall` for an error that is a table: `err` alone if it is a string or a number,
+    /// otherwise the table and its `err`.
     pub(super) fn give_failure(&mut self, error: Value, text: Value, frame: Frame) -> Result<Onward, Fault> {
         let func = frame.func as usize;
         if text.is_str() || text.is_number() {

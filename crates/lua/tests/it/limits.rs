@@ -215,7 +215,7 @@ fn slots_of_a_stack_that_a_native_function_adds_are_counted() {
     assert_eq!(answer(source), "true");
 }
 
-/// The number of slices of so many instructions that a program takes.
+/// The number of slices of `budget` units that a program takes.
 fn slices(source: &str, budget: u64) -> usize {
     let mut vm = machine(256 << 20);
     let chunk = vm.load(&compile(source.as_bytes(), b"=test").expect("a program")).expect("room");

@@ -4,14 +4,14 @@
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{RunOutcome, compile};
 
-/// A string of several pieces, all of which differ.
+/// A program's first line: it makes `s` a string of several pieces, all of which differ.
 const READY: &str = "local s = ('0123456789 abc'):rep(14000) ";
 
 fn long() -> Vec<u8> {
     b"0123456789 abc".repeat(14_000)
 }
 
-/// The result of a program that gets `units` at a time, and the number of its pauses.
+/// The results or the error of a program that gets `units` at a time, and the number of its pauses.
 fn answer_by(units: u64, source: &str) -> (String, u32) {
     let mut vm = machine(64 << 20);
     let proto = compile(source.as_bytes(), b"=test").expect("a program");

@@ -10,7 +10,7 @@ const PROGRAMS: &str = "SLUICE_LUA_PROGRAMS";
 /// The environment variable with the stock interpreter of Lua 5.1.
 const STOCK: &str = "SLUICE_LUA_STOCK";
 
-/// Programs that need functions which scripts of this server do not have, and the reason.
+/// Programs that need something that scripts of this server do not have, and what each of them needs.
 const LEFT_OUT: [(&str, &str); 8] = [
     ("echo.lua", "its arguments are the command line's"),
     ("env.lua", "os.getenv"),
@@ -22,8 +22,8 @@ const LEFT_OUT: [(&str, &str); 8] = [
     ("xd.lua", "reads standard input"),
 ];
 
-/// Adds output functions to a program: `print` and `io.write` append to a table, which is
-/// returned at the end.
+/// Adds functions to a program: `print` and `io.write` append to a table, `os` and `arg` are replaced. The
+/// whole output is returned as a string that ends with the outcome.
 fn wrapped(program: &str) -> String {
     format!(
         "local out = {{}}\n\
@@ -85,7 +85,7 @@ fn programs_of_puc_print_what_they_print_there() {
             continue;
         }
         let program = std::fs::read(Path::new(&folder).join(&name)).expect("a program");
-        // Comments are in Latin-1: both interpreters get the same text.
+        // Comments are in Latin-1: both interpreters get the text with replacement characters.
         let program = String::from_utf8_lossy(&program);
         // A first line for the shell is not Lua.
         let program = program

@@ -358,7 +358,7 @@ fn sort(rng: &mut Rng) -> String {
                 "local t, n = {{{items}}}, 0 e(table.sort, t, function(a, b) n = n + 1 return {order} end) all(t, n)"
             )
         }
-        // The comparisons decide the order of elements with equal keys.
+        // The sequence of comparisons decides the order of elements with equal keys.
         2 => format!(
             "local t, n = {{}}, 0 for i, k in ipairs({{{items}}}) do t[i] = {{k = tostring(k), i = i}} end \
              e(table.sort, t, function(a, b) n = n + 1 return a.k < b.k end) local o = {{}} for i, v in ipairs(t) do o[i] = v.k .. v.i end all(o, n)"

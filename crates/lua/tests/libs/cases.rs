@@ -1,5 +1,5 @@
-//! A table of cases for each function. The expected values are the reference's; `e` calls a function and
-//! shows its first value or its error.
+//! Tables of cases, one for each group of functions. The expected values are the reference's; `e` calls a
+//! function and shows its values or its error.
 
 use super::check;
 

@@ -1,4 +1,5 @@
-//! Published faults of the Lua libraries in servers of this kind, each as a test.
+//! Published faults of the Lua libraries in servers of this kind, each as a test, and tests of other calls
+//! that take too much memory or time.
 
 use super::{both, check, expression, machine, run};
 
@@ -103,7 +104,7 @@ fn cve_2020_14147_sizes_that_overflow_are_refused() {
     ]);
 }
 
-/// Strings too large for any machine are an error that a script can catch.
+/// Strings larger than the memory limit are an error that a script can catch.
 #[test]
 fn texts_beyond_the_limit_are_errors() {
     for call in [
@@ -120,7 +121,8 @@ fn texts_beyond_the_limit_are_errors() {
     }
 }
 
-/// Patterns with endless backtracking stop when the budget does, and need no space on the process's stack.
+/// Patterns with endless backtracking are paused when the budget is used up, and need no space on the
+/// process's stack. A pattern with too many open choices is an error.
 #[test]
 fn hostile_patterns_end_with_the_budget() {
     let source = b"return string.find(('a'):rep(40), ('a?'):rep(40) .. 'b') or string.find(('a'):rep(3000), '.-.-.-.-b')";

@@ -1,8 +1,8 @@
-//! Tests of the libraries: a table of cases for each function, faults found in other servers, and random
-//! calls whose results are compared with the reference's.
+//! Tests of the libraries: tables of cases, faults found in other servers, and random calls whose results are
+//! compared with the reference's.
 //!
-//! Each program runs once with the whole budget, and again with 1, 3 and 100 units at a time: pauses must not
-//! change results.
+//! Each case of a table runs once with the whole budget, and again with 1, 3 and 100 units at a time: pauses
+//! must not change results.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -24,7 +24,7 @@ fn machine() -> Vm {
     vm
 }
 
-/// The string that a program returns, or its error after a minus sign.
+/// The first value that a program returns, as text, or its error after a minus sign.
 fn run(vm: &mut Vm, source: &[u8], slice: u64) -> Vec<u8> {
     let proto = match compile(source, b"@user_script") {
         Ok(proto) => proto,
@@ -70,8 +70,8 @@ fn both(source: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// Evaluates an expression and shows its values: strings unchanged, others by `tostring`,
-/// separated by bars.
+/// Evaluates an expression and shows its values by `tostring`, separated by bars. Bytes that are not
+/// printable ASCII characters are escaped.
 fn expression(text: &str) -> String {
     let source = format!(
         "local function show(...) local o = {{}} for i = 1, select('#', ...) do o[i] = tostring((select(i, ...))) end \

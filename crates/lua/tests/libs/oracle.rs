@@ -78,7 +78,8 @@ fn random_calls_answer_as_in_the_reference() {
     assert!(wrong.is_empty(), "{differences} programs differ\n{wrong}");
 }
 
-/// Records the first line in which two results differ, and its call.
+/// Records the first line in which two results differ, and its call if that is known. Does nothing once the
+/// record is longer than 8,000 bytes.
 fn report(out: &mut String, family: &str, source: &str, got: &[u8], expected: &[u8]) {
     if out.len() > 8_000 {
         return;

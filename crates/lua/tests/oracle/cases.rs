@@ -1,4 +1,4 @@
-//! Programs of one line each; a program of several lines ends with a line of dashes.
+//! Programs of one line each, and programs of several lines, which lines of dashes separate.
 
 /// The programs of both files.
 pub(crate) fn all() -> Vec<&'static str> {

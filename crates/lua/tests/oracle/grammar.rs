@@ -1,5 +1,5 @@
-//! Random programs that end: every loop counts its iterations, all loops together have a bound, and
-//! functions call only functions declared before them. A string `o` records what a program sees: values,
+//! Random programs that end: `T` counts the iterations of all loops and the calls of all long functions, and
+//! after 400 of them each loop and function ends at once. A string `o` records what a program sees: values,
 //! errors, and tables in the order of `pairs`.
 
 use sluice_base::Rng;
@@ -272,7 +272,7 @@ impl Writer<'_> {
         self.put(&end);
     }
 
-    /// The body of a function, in which loops and extra arguments of the outer function do not exist.
+    /// The body of a function: it can neither leave a loop of the outer function nor use its extra arguments.
     fn body(&mut self, depth: u32, params: &[String], varargs: bool) {
         let before = (self.in_loop, self.varargs, self.level);
         (self.in_loop, self.varargs) = (false, varargs);

@@ -92,7 +92,7 @@ fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
     }
 }
 
-/// Shows an error as the reference's server does, which converts values of other types to texts.
+/// Shows an error as the reference's server does, which converts errors that are no strings to text.
 fn show_error(vm: &mut Vm, value: Value) -> Vec<u8> {
     match (value.as_number(), value.is_nil(), value.as_str()) {
         (Some(number), ..) => show_number(vm, number),
@@ -127,8 +127,8 @@ fn plain(reply: &[u8]) -> Vec<u8> {
     error
 }
 
-/// In the reference's reply, line ends in errors are spaces, and a zero byte ends the error. An error that
-/// is a function shows its address.
+/// A result in a form that can be compared: in the reference's reply, line ends in errors are spaces, and a
+/// zero byte ends the error. The address of an error that is a function or a thread is removed.
 fn flat(mut text: Vec<u8>) -> Vec<u8> {
     for kind in [&b"-function: "[..], b"-thread: "] {
         if text.starts_with(kind) {
@@ -142,7 +142,7 @@ fn flat(mut text: Vec<u8>) -> Vec<u8> {
     text
 }
 
-/// The most differences that are shown.
+/// Once more differences than this are recorded, further ones are left out.
 const SHOWN: usize = 10;
 
 /// Records where two results differ; only the first program is shown whole.
@@ -333,7 +333,7 @@ fn random_programs_answer_as_in_the_reference() {
     );
 }
 
-/// Programs that are run with a pause at each instruction.
+/// Random programs that are run with a pause after every few instructions.
 const STOPPED: u64 = 300;
 
 #[test]

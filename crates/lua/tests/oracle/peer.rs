@@ -71,8 +71,8 @@ impl Peer {
         format!("\nthe reference has ended: {status}\n{shown}")
     }
 
-    /// Reads a reply: the text of a string; other replies with their first byte. Errors: the reference does
-    /// not answer in time.
+    /// Reads a reply: the text of a bulk string, `nil:0` for a null one, and the first line of any other
+    /// reply. Errors: the reference does not answer in time, or has closed the connection.
     pub(crate) fn reply_in_time(&mut self) -> std::io::Result<Vec<u8>> {
         let mut line = Vec::new();
         if self.stream.read_until(b'\n', &mut line)? == 0 {

@@ -1,6 +1,6 @@
 //! PUC's own interpreter of Lua 5.1, as a child process: without a server in between, more programs run in
 //! the same time. Its results depend on the order of its tables, so programs get a `pairs` that sorts, and a
-//! `next` that only tells whether there is an entry.
+//! `next` that only tells whether the call succeeds.
 //!
 //! `SLUICE_LUA_STOCK` names the interpreter; without it this test reports that it was skipped.
 //! `SLUICE_ORACLE_STOCK` is the number of programs.
@@ -43,7 +43,8 @@ while true do
 end
 ";
 
-/// Texts in results that are not compared, because the interpreter's own frames count as nested calls.
+/// Results with one of these texts are not compared, because the interpreter's own frames count as nested
+/// calls.
 const DEPTHS: [&[u8]; 4] = [b"stack overflow", b"HC sta", b"error in error", b"Herror"];
 
 fn ours(vm: &mut Vm, source: &[u8]) -> Vec<u8> {

@@ -38,7 +38,7 @@ pub(super) fn cluster(reply: Value, open: &mut OpenPeer<'_>, plan: &MovePlan) ->
     Ok(facts)
 }
 
-/// Version, modules and migrating slots of another node, or the reason that they are not known.
+/// Version, modules, and migrating or importing slots of another node, or the reason why they are unknown.
 fn look_at(node: &ClusterNodeFact, open: &mut OpenPeer<'_>, plan: &MovePlan) -> Result<NodeView, String> {
     let mut peer = open(&node.host, node.port)?;
     let told = |why: NoAnswer| why.text(&node.name());

@@ -32,7 +32,7 @@ pub(super) fn judge(verdict: &mut Findings, cluster: &ClusterFacts, own: &InfoFa
     databases(verdict, &views, own);
 }
 
-/// Judges slots without an owner, and migrating slots.
+/// Judges slots without an owner, and migrating and importing slots.
 fn slots(verdict: &mut Findings, cluster: &ClusterFacts) {
     if !cluster.uncovered.is_empty() {
         let ranges = cluster.uncovered.iter().map(|(first, last)| match first == last {
@@ -68,7 +68,8 @@ fn slots(verdict: &mut Findings, cluster: &ClusterFacts) {
     }
 }
 
-/// Reports nodes that have failed, and nodes that could not be asked.
+/// Reports nodes that have failed or are suspected to have failed, and nodes that were not or could not be
+/// asked.
 fn health(verdict: &mut Findings, cluster: &ClusterFacts) {
     for node in &cluster.nodes {
         let name = node.name();

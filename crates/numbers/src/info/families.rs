@@ -1,4 +1,4 @@
-//! The families of metrics: one for each row of [`FIELDS`] that has a metric, and those below, which have
+//! The families of metrics: one for each field of [`FIELDS`] that has a metric, and those below, which have
 //! labels or no field in INFO. Names and labels that begin with `redis_` are redis_exporter's.
 
 use super::fields::FIELDS;
@@ -30,7 +30,7 @@ pub enum FamilyKind {
     Info,
 }
 
-/// Index in the list of [`FIELDS`] that [`FAMILIES`] continues.
+/// Index in the list that consists of [`FIELDS`] and, after these, of [`FAMILIES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FamilyId(u16);
 
@@ -106,7 +106,7 @@ macro_rules! families {
         #[repr(u16)]
         enum FamilyIndex { $( $id, )* COUNT }
 
-        /// The families that do not belong to a row of [`FIELDS`].
+        /// The families that do not belong to a field of [`FIELDS`].
         pub static FAMILIES: [Family; FamilyIndex::COUNT as usize] = [ $( $row, )* ];
 
         /// The ids of the families, by name.

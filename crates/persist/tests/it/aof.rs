@@ -1,5 +1,4 @@
-//! Manifests and logs of commands: those that the reference writes and reads, and its errors
-//! for malformed ones.
+//! Manifests and logs of commands: those that other servers write, and the errors for malformed ones.
 
 use sluice_persist::aof::{
     AofFile, AofFileKind, BaseFormat, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader,
@@ -25,7 +24,7 @@ fn command(words: &[&str]) -> Vec<u8> {
     format!("*{}\r\n{}", words.len(), args.collect::<String>()).into_bytes()
 }
 
-/// The items of a log that is fed in pieces of `piece` bytes, one line for each item.
+/// The items of a log that is fed in pieces of `piece` bytes: a line for each item that `line` shows.
 fn read(log: &[u8], piece: usize) -> (Vec<String>, Result<(), LogError>, LogTail) {
     let mut reader = LogReader::new(LogOptions::default());
     let mut pieces = log.chunks(piece);

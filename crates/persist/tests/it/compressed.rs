@@ -9,7 +9,7 @@ use std::hash::Hasher;
 use twox_hash::XxHash32;
 
 const ENVELOPE: &[u8] = b"VCS\x01\x01\0\x01";
-/// The envelope of files from before the release.
+/// The envelope of files that were written before version 81 was released.
 const DRAFT_ENVELOPE: &[u8] = b"VKCS\x01\x01\x01\0";
 /// Bits of an LZ4 frame: version, independent blocks, checksums of blocks, length and checksum
 /// of the contents.
@@ -52,7 +52,8 @@ fn frame(contents: &[u8], bits: u8, block_bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Keys with their strings, hashes in printed form, and the type names of skipped values.
+/// Keys with text for their values: strings themselves, the number of a hash's fields, and the type names of
+/// skipped values.
 pub type Rows = Vec<(String, String)>;
 
 /// The contents of a file that is fed in pieces of `piece` bytes, and the bytes after the file.
@@ -88,7 +89,7 @@ fn default() -> ReadOptions {
     ReadOptions::default()
 }
 
-/// A plain file of 200 KB: repetitive strings, random bytes, and one string longer than a block.
+/// A plain file of about 230 KB: repetitive strings, random characters, and one string longer than a block.
 pub fn plain() -> (Vec<u8>, Rows) {
     let mut file = b"VALKEY081\xfe\x00".to_vec();
     let mut rows = Rows::new();
@@ -161,7 +162,7 @@ fn frames_of_every_kind_are_read() {
             }
         }
     }
-    // The envelope from before the release.
+    // The older envelope.
     let draft = [DRAFT_ENVELOPE, &frame(&file, CONTENT_SUM, MAX_BLOCK)[..]].concat();
     assert_eq!(read(&draft, 100, default()), Ok((rows.clone(), Vec::new())));
     // Version 80 and the versions of Redis may be inside, too.

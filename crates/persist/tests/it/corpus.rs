@@ -196,7 +196,7 @@ fn values_of_other_types_in_files_of_other_servers_are_named_or_passed_over() {
     for server in ["valkey-9.1.2", "redis-8.0.6"] {
         let file = corpus(&format!("{server}-types.rdb"));
         let contents = both_ways(&file, Unknown::Skip);
-        // Redis writes fields that expire in another form.
+        // Redis writes fields with an expiry in a form of its own.
         assert_eq!((contents.hashes.len(), contents.skipped.get("hash")), (4, None), "{server}");
         assert_eq!((contents.sets.len(), contents.skipped.get("set")), (3, None), "{server}");
         let streams =
@@ -295,7 +295,7 @@ fn files_of_versions_1_to_10_are_read() {
     }
 }
 
-/// The assets of the reference's own test suite, if `SLUICE_PEER_HOME/suite` exists.
+/// The assets of the reference's own test suite, in `$SLUICE_PEER_HOME/suite`. Skipped without that variable.
 #[test]
 fn files_of_the_reference_s_suite_are_read_or_refused_for_a_reason() {
     let Some(home) = std::env::var_os("SLUICE_PEER_HOME") else {

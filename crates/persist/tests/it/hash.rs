@@ -39,7 +39,8 @@ fn first(file: &[u8], piece: usize, options: ReadOptions) -> Result<Option<Hash>
 }
 
 fn of_value(value: &[u8], piece: usize) -> Result<Option<Hash>, LoadError> {
-    // From 22 on Redis has its own type numbers.
+    // Redis has its own types from 22 on. Here 22 is the type of Valkey, and higher numbers are types of
+    // Redis.
     let magic: &[u8] = if value[0] > 22 { b"REDIS0012" } else { b"VALKEY080" };
     let file = [magic, &value[..1], b"\x01k", &value[1..], b"\xff\0\0\0\0\0\0\0\0"].concat();
     first(&file, piece, ReadOptions::default())

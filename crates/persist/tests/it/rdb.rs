@@ -1,4 +1,5 @@
-//! Written files are read back, and the reference accepts them.
+//! Files that are written are read back, and accepted by the reference. Files of other writers are read, and
+//! malformed ones refused.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
@@ -206,7 +207,7 @@ fn elements(list: ListRef<'_>) -> Vec<Vec<u8>> {
     all
 }
 
-/// The lists of a file with their keys.
+/// The lists of a file: the key, the elements and the encoding of each.
 fn lists(file: &[u8], limits: ListLimits) -> Vec<(Vec<u8>, Vec<Vec<u8>>, ListEncoding)> {
     let mut reader = Reader::of(file, ReadOptions { list: limits, ..ReadOptions::default() });
     let mut all = Vec::new();
@@ -258,7 +259,7 @@ fn lists_are_read_back_with_their_encoding() {
     }
 }
 
-/// The bytes that 9.1.2 dumps: a listpack; two nodes; a node of one long element.
+/// The bytes that 9.1.2 dumps for lists of one, two and three nodes, and for a node of one long element.
 #[test]
 fn lists_have_the_reference_s_bytes() {
     let bytes = |values: &[&[u8]], max_listpack_size: i32| {
@@ -672,7 +673,7 @@ fn values_of_other_types_are_named_or_passed_over() {
         assert!(whole.is_ok());
         assert_eq!(outline(&file, 1, relaxed), whole);
     }
-    // A value of the first modules does not delimit itself.
+    // A value in the first format of modules does not delimit itself.
     let file = b"REDIS0009\x06\x01k\x05";
     let relaxed = ReadOptions { unknown: Unknown::Skip, ..ReadOptions::default() };
     let kind = ForeignType::Module(ModuleType(5));

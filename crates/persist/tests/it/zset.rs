@@ -109,7 +109,7 @@ fn payloads_are_those_of_the_reference() {
     }
 }
 
-/// A value of a type, as a payload whose checksum is not compared.
+/// The sorted set that is loaded from a value of this type, in a payload whose checksum is not compared.
 fn load(kind: u8, value: &[u8]) -> Result<(ZsetEncoding, Elements), PayloadError> {
     let payload = [&[kind], value, &[80, 0], &[0; 8]].concat();
     let options = ReadOptions { checksum: false, ..ReadOptions::default() };
@@ -122,7 +122,7 @@ fn load(kind: u8, value: &[u8]) -> Result<(ZsetEncoding, Elements), PayloadError
 fn is_refused(kind: u8, value: &[u8]) {
     match load(kind, value) {
         Err(PayloadError::Bad(error)) => {
-            // A member that occurs twice is found when the set is complete, in every form.
+            // Of a ziplist too, a member that occurs twice is only found when the set is complete.
             let is_meant =
                 error.problem == Problem::Zset || kind == 12 && error.problem == Problem::ZsetZiplist;
             assert!(is_meant, "{:?}: {}", error.problem, value.escape_ascii());
@@ -178,8 +178,8 @@ fn every_form_is_read_and_put_in_order() {
     assert_eq!(load(17, &packed(&["c", "2", "b", "2", "a", "-1.5"])), Ok((ZsetEncoding::Listpack, wanted)));
 }
 
-/// Scores as texts: decimal numbers in a double's range, `inf` and `infinity`. A text with trailing
-/// bytes after the number is refused.
+/// Scores as texts: decimal numbers in a double's range, `inf` and `infinity`. A text with other bytes before
+/// or after the number is refused.
 #[test]
 fn the_text_of_a_score_is_a_decimal_number_or_refused() {
     let taken = [

@@ -115,7 +115,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(damaged(7, 5), (7, wrong("the magic of a Zstd frame is missing")));
     assert_eq!(damaged(11, 0x0c), (7, wrong("the header of the Zstd frame is not of a known version")));
     assert_eq!(damaged(11, 0x05), (7, wrong("the Zstd frame needs a dictionary")));
-    // 16 MiB, and the largest size that the field can express; no memory is reserved for them.
+    // 16 MiB, 9 MiB, and the largest size that the field can express; no memory is reserved for them.
     for field in [14 << 3, 13 << 3 | 1, 0xff] {
         assert_eq!(damaged(12, field), (7, wrong("the Zstd frame needs a window of more than 8 MiB")));
     }
@@ -178,7 +178,8 @@ fn memory_grows_with_what_is_there() {
     assert!(matches!(reader.next(), Ok(ReadProgress::Item(Item::LoadedEntry(_)))));
 }
 
-/// A stream of a primary: a frame that is flushed, or ended, after each of `said`.
+/// A stream of a primary: a frame that is flushed after each of `said`, or with `ends` a frame for each of
+/// them.
 fn stream(said: &[&[u8]], ends: bool) -> Vec<Vec<u8>> {
     let mut encoder = CCtx::create();
     let mut encode = |bytes: &[u8], end| {

@@ -6,7 +6,8 @@ fn open(batch_max: usize) -> ParseLimits {
     ParseLimits::new(AuthState::Authenticated, 512 << 20, batch_max)
 }
 
-/// Parses a stream that arrives at once, as text: requests joined by `/`, then the error or the bytes left.
+/// Parses a stream that arrives at once. The result is text: requests joined by `/`, then the error, or the
+/// number of bytes left if there are any.
 fn says(stream: &[u8], limits: &ParseLimits) -> String {
     let (requests, end) = replay(stream, limits, &mut |rest| rest);
     let mut shown: Vec<String> = requests.iter().map(|request| show(request)).collect();

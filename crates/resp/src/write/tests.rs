@@ -9,7 +9,7 @@ fn written(protocol: Protocol, write: impl FnOnce(&mut Reply<'_>)) -> String {
     String::from_utf8_lossy(&outbox.flatten()).into_owned()
 }
 
-/// Checks what `write` writes in both versions.
+/// Checks what `write` writes in both versions of the protocol.
 fn check(write: impl Fn(&mut Reply<'_>), resp2: &str, resp3: &str) {
     assert_eq!(written(Protocol::Resp2, &write), resp2);
     assert_eq!(written(Protocol::Resp3, &write), resp3);
@@ -100,7 +100,7 @@ fn large_values_are_shared_and_deferred_headers_keep_their_position() {
     assert_eq!(second, Value::Array(pair.iter().cycle().take(20).cloned().collect()));
 }
 
-/// A random sequence of outbox operations equals the concatenation of its parts.
+/// After random operations, an outbox holds the same bytes as a plain vector after the same operations.
 #[test]
 fn an_outbox_is_the_concatenation_of_what_was_pushed() {
     let mut rng = Rng::new(51);

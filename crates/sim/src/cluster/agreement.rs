@@ -70,8 +70,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that no node of ours without slots and keys stays a primary beside another primary of its
-    /// shard (D-7).
+    /// Checks that no node of ours without slots and keys stays a primary if another primary of its shard has
+    /// slots or a higher epoch (D-7).
     fn no_twins(&self, own: &BTreeMap<NodeId, &SeenNode>, stock: &BTreeSet<NodeId>) -> Result<(), String> {
         let primaries = || own.iter().filter(|(_, node)| node.role == Role::Primary);
         for (id, node) in primaries().filter(|(id, node)| !stock.contains(id) && node.slots.is_empty()) {

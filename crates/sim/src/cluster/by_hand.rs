@@ -42,7 +42,8 @@ impl World {
         pairs.get(at).copied()
     }
 
-    /// Delays the request for a pause, the primary's answer, and the votes, each by a time of its own.
+    /// Runs an agreed failover. Some of the ways between the replica and other nodes are slow, each by a time
+    /// of its own, so that the request for a pause, the primary's answer or votes arrive late.
     fn agree_late(&mut self, replica: usize, primary: usize) -> Result<(), String> {
         for host in (0..self.hosts.len()).filter(|host| *host != replica) {
             for way in [(replica, host), (host, replica)] {
@@ -53,7 +54,7 @@ impl World {
             }
         }
         if self.rng.below(2) == 0 {
-            // The delay is longer than an election lasts.
+            // The primary receives messages of the replica later than the node timeout allows.
             let late_ms = self.plan.timeout_ms + self.rng.below(self.plan.timeout_ms);
             self.net.slow_ways.insert((replica, primary), late_ms * MS);
         }

@@ -31,7 +31,7 @@ impl HostClock {
         written((EPOCH_US as u64 + mono_ns / 1_000) / 1_000)
     }
 
-    /// The real time at which the monotonic clock shows `mono_ms`.
+    /// The real time at which the monotonic clock shows `mono_ms`, plus 1 ms.
     pub(super) fn real_ns(self, mono_ms: u64) -> u64 {
         let ns = i128::from(mono_ms) * i128::from(MS);
         (ns * 1_000_000 / i128::from(1_000_000 + self.drift_ppm)) as u64 + MS

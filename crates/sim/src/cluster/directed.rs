@@ -106,7 +106,7 @@ impl World {
         self.net.mend(|_, _| true, self.now_ns, &mut self.queue);
     }
 
-    /// Gives slots to a node that, as the other nodes see it, owns none of them.
+    /// Gives slots to a node, after all running nodes have removed the owner of these slots from their views.
     fn hand(&mut self, slots: &SlotSet, to: usize) {
         let boxed = Box::new(slots.clone());
         for host in 0..self.hosts.len() {

@@ -42,7 +42,7 @@ impl World {
         self.drill()
     }
 
-    /// A phase with only delays and wrong clocks, in which no node may be suspected.
+    /// A phase with only delays and wrong clocks, in which no node may be suspected; then some nodes restart.
     pub(super) fn calm(&mut self) -> Result<(), String> {
         self.queue.push(self.now_ns, Event::Fault);
         self.run(self.plan.storm_ms)?;
@@ -98,7 +98,8 @@ impl World {
         Ok(())
     }
 
-    /// Causes one fault, and schedules the next one.
+    /// Causes one fault, drawn by the rates of the plan, and schedules the next one. Does nothing if all
+    /// rates are 0.
     pub(super) fn fault(&mut self) -> Result<(), String> {
         let rates = self.plan.rates;
         let all = [
@@ -198,7 +199,7 @@ impl World {
         self.hosts[host].ip = Ipv4Addr::new(a, b + 1, c, d);
     }
 
-    /// Cuts a host off from some or all others, in one direction or in both.
+    /// Cuts a host off from all others in both directions, or from one in one direction or in both.
     fn cut_somebody(&mut self, host: usize) {
         self.met.cuts += 1;
         let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
@@ -219,7 +220,7 @@ impl World {
         }
     }
 
-    /// Crashes a process and removes a part of its file.
+    /// Crashes a process, and removes its file or a part of the file.
     fn lose_file(&mut self, number: usize) -> Result<(), String> {
         if !self.is_alive(number) {
             return Ok(());
@@ -235,8 +236,8 @@ impl World {
         Ok(())
     }
 
-    /// Damages the file of a node that does not run. A stock node may lose its file, but gets no damaged one,
-    /// which the reference could not read.
+    /// Damages the file of a node that does not run; a node that loses the whole file loses its keys, too. A
+    /// stock node may lose its file, but gets no damaged one, which the reference could not read.
     pub(super) fn spoil(&mut self, number: usize, damage: Damage) {
         let host = &mut self.hosts[number];
         host.disk.file = match (&host.disk.file, damage) {
@@ -353,8 +354,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks that a node at rest sends no more pings than the number of nodes and the ping interval
-    /// require (S-38).
+    /// Checks that a node at rest sends no more pings and pongs than the number of nodes and the ping
+    /// interval require, and no MEET (S-38).
     fn stays_bounded(&mut self) -> Result<(), String> {
         let window_ms = 4 * self.plan.timeout_ms;
         self.hosts.iter_mut().for_each(|host| host.sent = [0; 11]);

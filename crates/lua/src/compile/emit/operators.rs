@@ -5,8 +5,8 @@ use crate::code::Op;
 use crate::compile::lex::Lexer;
 
 impl Func {
-    /// Makes an expression a constant operand if an instruction can name the constant, otherwise puts
-    /// it into a register.
+    /// Makes an expression an operand: the index of its constant if the expression is constant, otherwise a
+    /// register into which the value is put.
     fn make_operand(&mut self, lex: &Lexer<'_>, expr: &mut Expr) -> Result<Operand> {
         self.make_value(lex, expr)?;
         if let Some(index) = self.constant_of(expr) {
@@ -310,7 +310,7 @@ impl Func {
         Ok(())
     }
 
-    /// Whether a number is, or can become, one of the first 256 constants.
+    /// Adds a number to the constants if it is not one yet; returns whether it is one of the first 256.
     fn names_small(&mut self, number: f64) -> bool {
         self.number_constant(number) < 256
     }

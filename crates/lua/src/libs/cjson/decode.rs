@@ -437,8 +437,8 @@ fn encode_utf8(point: u32, buffer: &mut [u8; 4]) -> &[u8] {
     }
 }
 
-/// Whether `strtod` accepts a number that JSON does not: with a plus sign, hexadecimal, with leading zeros,
-/// infinite or not a number.
+/// Whether the text begins like a number that `strtod` accepts and JSON does not: with a plus sign,
+/// hexadecimal, with leading zeros, infinite or not a number.
 fn is_invalid_number(rest: &[u8]) -> bool {
     if rest.first() == Some(&b'+') {
         return true;

@@ -274,7 +274,8 @@ fn push_part(
     Ok(())
 }
 
-/// Checks keys: a table is an array if it has keys, and all are positive integers and not too sparse.
+/// Checks keys: a table is an array if it has keys, and all are positive integers and not too sparse. Keys
+/// that are too sparse are an error, or make the table an object, as the settings say.
 fn measure(
     ctx: &mut Ctx<'_>,
     state: &mut PausedEncoding,

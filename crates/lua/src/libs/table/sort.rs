@@ -178,7 +178,8 @@ struct NumberSort {
 /// The most elements of a table that are copied and written back, each in one step.
 const COPIED_MAX: usize = 1 << 20;
 
-/// A copy of the elements, if all are numbers and none is NaN.
+/// A copy of the elements, if all are numbers and none is NaN, the table is writable, and the number of
+/// elements is from 2 to `COPIED_MAX`; otherwise `None`.
 fn numbers(ctx: &mut Ctx<'_>, table: TableRef, len: i64) -> Result<Option<Vec<f64>>, Fault> {
     let len = len.max(0) as usize;
     if !(2..=COPIED_MAX).contains(&len)

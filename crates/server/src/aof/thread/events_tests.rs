@@ -1,5 +1,5 @@
-//! The thread's reports about its disk: latencies, and the free space. Each reading of the clock is
-//! two milliseconds later.
+//! The thread's reports about its disk: latencies, and the free space. The clock advances by two milliseconds
+//! with each reading.
 
 use super::*;
 use crate::aof::AofShared;

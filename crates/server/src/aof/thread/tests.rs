@@ -61,8 +61,8 @@ enum FoundEnd {
     Whole,
     /// The last file ends within a record. Holds the file's name, and the length of its valid part.
     Torn(PathBuf, u64),
-    /// A file has an invalid record, or ends within a record while other files follow: no start
-    /// before a repair.
+    /// A file has an invalid record, or ends within a record while other files follow: a server does not
+    /// start before a repair.
     Broken,
 }
 
@@ -180,7 +180,8 @@ impl Scene {
         self.news.extend(news);
     }
 
-    /// The newest number that was published as durable.
+    /// The newest number that was published as durable. While the files are not in force: the newest number
+    /// that must survive.
     fn promised(&self) -> u64 {
         if self.is_in_force { self.shared.durable() / RECORD } else { self.kept }
     }

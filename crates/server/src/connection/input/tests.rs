@@ -8,7 +8,8 @@ struct Rig {
     requests: Requests,
     /// Arguments of the complete requests.
     seen: Vec<Vec<Vec<u8>>>,
-    /// How many arguments had memory of their own.
+    /// Size of the arguments that had memory of their own, in units of `LARGE_BYTES`, rounded down for each
+    /// request.
     apart: usize,
 }
 
@@ -39,7 +40,8 @@ impl Rig {
         }
     }
 
-    /// Receives as the main thread does: parses the bytes in place, and keeps the rest.
+    /// Receives as the main thread does: completes what was kept, parses the other bytes in place, and keeps
+    /// the rest.
     fn receive(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.input.is_open() && self.input.query_buf.is_empty() {

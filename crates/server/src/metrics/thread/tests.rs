@@ -320,7 +320,7 @@ fn sizes_of_slots_are_for_machines_that_ask_for_them_and_for_no_page() {
     let memory = format!("\nsluice_slot_memory_bytes{{slot=\"{slot}\"}} {bytes}\n# EOF\n");
     assert!(reply.ends_with(&memory), "{reply}");
     assert!(!reply.contains("\nsluice_slot_look_end_timestamp_seconds 0\n"), "{reply}");
-    // The page's own scrape does not include the costly slot sizes.
+    // `/metrics` does not include the sizes of slots, which are costly.
     steps.receive(key, GET);
     assert!(!read(&mut client).contains("sluice_slot_memory_bytes"));
 }

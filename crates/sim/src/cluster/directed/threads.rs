@@ -137,7 +137,7 @@ fn replaced_after(world: &mut World, dead: &[usize], is_loud: bool) -> u64 {
     panic!("some of {dead:?} are not replaced");
 }
 
-/// Whether all replicas are of ours: a stock replica whose votes were split waits for 4T (D23).
+/// Whether all replicas are of ours: a stock replica whose votes were split waits for four timeouts (D23).
 fn are_replicas_ours(ours: u64, count: usize) -> bool {
     (count..2 * count).all(|replica| ours >> replica & 1 == 1)
 }
