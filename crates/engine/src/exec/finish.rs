@@ -60,9 +60,9 @@ pub(crate) struct Ended<'a> {
     pub mark: Mark,
     /// Bytes of the reply that did not pass through the outbox.
     pub produced_bytes: usize,
-    /// Processor time of earlier slices of a suspended run, ns.
+    /// Time of earlier slices of a suspended run, ns.
     pub earlier_ns: u64,
-    /// Processor time, ns. For a run that ends now the step `take_time` sets it.
+    /// Time of the whole command, ns. For a run that ends now the step `take_time` sets it.
     pub duration_ns: u64,
     /// The part of `duration_ns` on the main thread, for which all clients waited.
     pub executing_ns: u64,
@@ -75,7 +75,7 @@ pub(crate) struct CommandCost {
     pub request_bytes: usize,
     /// Bytes of the reply that are sent to the client.
     pub reply_bytes: usize,
-    /// Processor time of the command, ns.
+    /// Time of the command, ns.
     pub duration_ns: u64,
 }
 
@@ -177,7 +177,8 @@ impl Core {
     }
 
     /// Records keys for features that few servers use: a writable replica remembers keys to which its
-    /// own clients give an expiry time, and HOTKEYS counts.
+    /// own clients give an expiry time, and the keys are counted for HOTKEYS and the page of the metrics
+    /// endpoint.
     #[inline(always)]
     fn note_keys(
         &mut self,
@@ -230,7 +231,7 @@ impl Core {
         ended.executing_ns = ended.duration_ns;
     }
 
-    /// Counts the command for INFO.
+    /// Counts the command for INFO and for the client's line in CLIENT LIST.
     #[inline(always)]
     fn count(
         &mut self,

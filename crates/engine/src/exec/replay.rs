@@ -1,11 +1,11 @@
 //! Replaying an append-only file: its commands run again as when they were appended. The engine that runs
 //! them is not the server's, but a second one on the thread of the load (`loading/aof.rs`).
 //!
-//! Invariants: (1) no command is refused, deferred, counted or propagated, because that was decided when it
-//! was appended; (2) a key past its expiry time exists until the log deletes it, because later commands of
-//! the log may have used the key while it was alive; (3) a transaction runs when its EXEC is read, and does
-//! not run if the file ends before that, or DISCARD has ended it; (4) besides the keyspace, a replay holds in
-//! memory one piece of the file, one record and one transaction.
+//! Invariants: (1) the gate refuses no command, and none is deferred, counted or propagated, because that was
+//! decided when it was appended; (2) a key past its expiry time exists until the log deletes it, because
+//! later commands of the log may have used the key while it was alive; (3) a transaction runs when its EXEC
+//! is read, and does not run if the file ends before that, or DISCARD has ended it; (4) besides the keyspace,
+//! a replay holds in memory one piece of the file, one record and one transaction.
 
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -67,8 +67,8 @@ fn loads_libraries(spec: &Spec) -> bool {
 
 impl Engine {
     /// Replays an opened file of an append-only file into the keyspace; `before` is the size in bytes of
-    /// the files before it. Returns how the file ended. Errors: the reason is logged already, and a part of
-    /// the data is loaded. Cost: O(file).
+    /// the files before it. Returns how the file ended. Errors: a part of the data is loaded; the reason is
+    /// logged already, unless the load was stopped. Cost: O(file).
     pub(crate) fn replay_aof(
         &mut self,
         part: &mut AofPart,
@@ -437,7 +437,8 @@ impl ReplayedFile<'_> {
         NotLoaded::Failed
     }
 
-    /// Ends the replay at the end of the file: whole, or cut within a record or a transaction.
+    /// Ends the replay at the end of the file: whole, or cut within a record or a transaction. A file that
+    /// ends within its snapshot is an error.
     fn end(
         &self,
         read: u64,

@@ -35,7 +35,8 @@ const LEAVING_MS_MIN: u64 = 200;
 /// Result of an order to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndBegun {
-    /// The server waits for a condition. The end is reported as [`Action::Shutdown`].
+    /// The server waits for a condition. The end is reported as [`Action::Shutdown`], and an end that is
+    /// given up as [`Action::KeepRunning`].
     Waits,
     /// There is nothing left to wait for: the process may end.
     Ends,

@@ -184,7 +184,8 @@ impl Rewrites<'_> {
         self.core.control.persistence.rewriting.is_snapshot_wanted(process)
     }
 
-    /// Ends the current file, and begins the file for the commands that follow the data of the new base.
+    /// Ends the current file and, if `appendonly` is on, begins the file for the commands that follow the
+    /// data of the new base.
     fn switch_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
         let wants_aof = self.core.control.config.bool(param::APPENDONLY);
         let increment = match (wants_aof, self.core.control.persistence.aof.is_on()) {
@@ -300,7 +301,7 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Begins a rewrite that is scheduled, or due because the file has grown.
+    /// Begins a rewrite that is scheduled, or due because the file has grown or the disk runs out of space.
     pub(crate) fn rewrite_if_due(&mut self, now: Now, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;

@@ -8,8 +8,9 @@ use sluice_subscriptions::tracking::broadcast::{BroadcastsUnderWay, ViewId};
 use sluice_subscriptions::tracking::table::Tracker;
 
 impl Delivery<'_> {
-    /// Reports changed keys to the clients that track their prefixes, for a slice of time. Each client
-    /// gets the keys that its user may read now.
+    /// Reports changed keys to the clients that track their prefixes, for a slice of time. Each client gets
+    /// the keys that its user may read now. If too many keys have changed, these clients drop all copies
+    /// instead.
     pub(super) fn broadcast(&mut self, process: &mut dyn Process) {
         let mut under_way = std::mem::take(&mut self.control.clients.tracking.broadcasts);
         let mut until_ns = None;
@@ -75,5 +76,5 @@ impl Delivery<'_> {
 /// Nanoseconds of a slice of sending.
 const SLICE_NS: u64 = 1_000_000;
 
-/// Clients that are sent a piece between two readings of the clock.
+/// Maximum number of clients that are sent a piece between two readings of the clock.
 const CLIENTS_AT_ONCE: usize = 1024;
