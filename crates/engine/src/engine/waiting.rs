@@ -11,8 +11,8 @@ use sluice_session::slow_reads::PieceRoom;
 
 impl Engine {
     /// Notes that a migration has ended. To be called while no command or transaction is in progress. While
-    /// CLIENT PAUSE or a failover of the cluster holds writes, a migration that is to delete its keys keeps
-    /// them: the cron ends the migration after the pause.
+    /// writes are held (by CLIENT PAUSE, a failover of the cluster, or a move of slots), a migration that is
+    /// to delete its keys keeps them: the cron ends the migration afterwards.
     pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         MigrationEnds::of(&mut self.core).settle_migration(id, outcome, process);
         self.serve_waiting(process);

@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with a suspended run: a slice, or its end if the script was killed.
+    /// Goes on with a suspended run: a slice, or its end if the script was killed or is to be ended early.
     pub(crate) fn resume_run(
         &mut self,
         run: &mut ScriptRun,
@@ -451,7 +451,7 @@ impl Scripts<'_> {
     }
 
     /// Notes for INFO how far beyond `maxmemory` a writing script has come: scripts are checked against
-    /// `maxmemory` only when they begin.
+    /// `maxmemory` only when they begin, unless `script-deny-oom-calls` is on.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.must_obey {

@@ -1,4 +1,4 @@
-//! Periodic work: output limits, idle clients, rates, PING to replicas.
+//! Periodic work, such as output limits, idle clients, rates, and PING to replicas.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -24,7 +24,8 @@ impl<'a> CronSteps<'a> {
 
 impl CronSteps<'_> {
     /// Checks a share of the clients, so that each is checked once a second: for idle clients, slow
-    /// readers, and query buffers that are larger than needed.
+    /// readers, and query buffers that are larger than needed. Also adds up their memory for the metrics
+    /// endpoint and its page.
     pub(crate) fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
         let slots = self.core.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));

@@ -10,7 +10,8 @@ use sluice_keyspace::ExpireCycle;
 
 /// Maximum nanoseconds of a slice: the longest that a client waits for it.
 const SLICE_NS: u64 = 200_000;
-/// Percentage of the time that slices take while clients work, at `active-expire-effort` 1.
+/// Percentage of the time that slices take while clients work or deletions are propagated, at
+/// `active-expire-effort` 1.
 const SHARE_PERCENT: u64 = 25;
 /// Increase of [`SHARE_PERCENT`] for each further step of the effort.
 const SHARE_PERCENT_PER_EFFORT: u64 = 2;

@@ -26,7 +26,7 @@ impl<'a> MigrationEnds<'a> {
 }
 
 impl MigrationEnds<'_> {
-    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where no
+    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction or script, where no
     /// command can wait. The caller commits the command.
     #[cold]
     pub(crate) fn migrate_in_place(
@@ -100,8 +100,8 @@ impl MigrationEnds<'_> {
         self.core.control.clients.blocking.release_postponed();
     }
 
-    /// Ends the migrations whose keys could not be deleted because of a pause, if no pause is in force any
-    /// more.
+    /// Ends the migrations whose keys could not be deleted because of a pause or an open execution unit, if
+    /// neither is in the way any more.
     pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.migrations.paused.is_empty()
             || !self.core.control.between_units(BetweenUnits::Migration)

@@ -282,8 +282,8 @@ pub(super) struct Check {
 pub(crate) struct CallRights {
     /// The script has declared that it writes nothing.
     pub is_read_only: bool,
-    /// There was no memory when the script began, the script has not declared `allow-oom`, and it has
-    /// not written yet.
+    /// There was no memory when the script began, the script has not declared `allow-oom`, and it has not
+    /// written yet. With `script-deny-oom-calls`: there is no memory now.
     pub is_full: bool,
     /// The script has written: checks that could stop it half done are not asked any more.
     pub has_written: bool,
