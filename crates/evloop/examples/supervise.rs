@@ -105,7 +105,7 @@ struct Supervisor<'a> {
 /// Runs the plan.
 ///
 /// # Errors
-/// Errors of files, and of a command that cannot be started.
+/// Errors of files, of processes, of the thread pool and of the event loop itself.
 pub fn supervise(lp: &mut AnyLoop, plan: &Plan) -> io::Result<Outcome> {
     let fifo = Fifo::beside(&plan.log)?;
     let log = File::create(&plan.log)?;

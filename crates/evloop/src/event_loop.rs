@@ -316,7 +316,7 @@ impl<D: Driver> Loop<D> {
 
     /// Adds a file or a FIFO. A FIFO, like any descriptor that can be waited for, must be nonblocking.
     /// The descriptor is closed after [`Loop::file_close`], when no operation runs on it and no other
-    /// holder is left. Cost: a system call or none.
+    /// holder is left. Cost: a system call.
     pub fn file_open(&mut self, fd: impl Into<Arc<OwnedFd>>) -> FileId {
         self.driver.file_open(fd.into())
     }

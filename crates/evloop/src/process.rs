@@ -215,7 +215,7 @@ fn exit_of(pid: i32, status: WaitStatus) -> Exit {
     }
 }
 
-/// The thread that polls for processes without a descriptor.
+/// The thread that polls for processes whose end no descriptor reports: see the module.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     list: Arc<WaitList>,

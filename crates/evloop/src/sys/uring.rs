@@ -86,7 +86,7 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     wake: Arc<WakeFd>,
     /// Queued operations that complete during their submission.
     inline: u32,
-    /// Operations with the kernel, the waker's included.
+    /// Operations with the kernel, the waker's included, without cancellations and closes.
     in_flight: usize,
     /// Whether the waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,

@@ -566,7 +566,7 @@ const ENTRIES_MIN: u32 = 64;
 /// iteration better, but restarting the receive seemed to cost messages of a whole chunk 2 to 5 %, in
 /// runs with noise of that size.
 const CHUNKS_PER_RECEIVE: usize = 16;
-/// Maximum bytes of one send or receive operation; the kernel takes fewer anyway.
+/// Maximum bytes of one operation that sends, receives, reads or writes; the driver continues with the rest.
 const SEND_MAX: u32 = 1 << 30;
 /// The value for "no offset": the descriptor's own position.
 const CURRENT: u64 = u64::MAX;

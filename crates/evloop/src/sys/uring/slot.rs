@@ -61,7 +61,8 @@ pub(super) enum Life {
 pub(super) enum InputMode {
     Idle,
     Accept,
-    /// Accepting, but out of descriptors; the slot is on the pause list.
+    /// Accepting has paused, after a failure or with too many connections accepted; the slot is on the pause
+    /// list.
     AcceptPaused,
     Recv,
     /// A receive into the caller's buffer; the index into `fills`.
