@@ -92,7 +92,7 @@ pub(crate) struct DerivedState {
 pub(crate) struct CronState {
     pub(crate) next_ms: i64,
     pub(crate) next_client_slot: usize,
-    /// Pass over the memory of clients, for the metrics.
+    /// State of the pass that adds up the memory of the clients, for the metrics.
     pub(crate) client_memory: ClientMemoryPass,
     /// Numbers that are gathered while a browser shows the page of the metrics endpoint.
     pub(crate) page: PageWatch,

@@ -284,7 +284,8 @@ impl Engine {
         self.session(key).map_or(AuthState::Unauthenticated, |session| session.caller.admission())
     }
 
-    /// Publishes the size of a client's query buffer: unparsed bytes, and unused ones.
+    /// Publishes the size of a client's query buffer: `used` bytes that are not parsed yet, and `free` bytes
+    /// of unused capacity.
     pub fn publish_input(&mut self, key: SessionKey, used: usize, free: usize) {
         if let Some(session) = self.core.sessions.get_mut(key) {
             session.caller.traffic.input_bytes = used;

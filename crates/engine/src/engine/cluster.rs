@@ -73,7 +73,7 @@ impl Engine {
         if mode.machine.awaits_iteration_end() || is_unit_over {
             return 0;
         }
-        // Keys are deleted and freed in slices, an iteration each.
+        // Keys are deleted and freed in slices, one in each iteration.
         if self.core.keyspace.has_detached() {
             return 0;
         }

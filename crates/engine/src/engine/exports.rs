@@ -28,8 +28,8 @@ pub fn say(engine: &mut Engine, id: ExportId, word: &[u8]) {
     exports::say(&mut engine.core, id, word);
 }
 
-/// Asks that writers of the slots are held as soon as at most `limit` bytes are left to send; `None`
-/// for any number.
+/// Asks that writers of the slots be held once no more than `limit` bytes are left to send; with `None`, at
+/// once.
 pub fn request_pause(engine: &mut Engine, id: ExportId, limit: Option<u64>) {
     exports::request_pause(&mut engine.core, id, limit);
 }

@@ -46,9 +46,9 @@ impl Engine {
     /// Reports the memory that only slow reads hold. `each_alone` is the sum, over the reads, of the
     /// bytes that this read alone holds. `holding` are the clients whose reads still refer to values.
     ///
-    /// Bytes that two reads share are not in the sum. The bytes that values have lost to other holders
-    /// since the first of the reads began are an upper bound of all that reads hold. During a snapshot this
-    /// bound counts far more than reads hold, and the sum is used instead.
+    /// Bytes that two reads share are not in the sum. So with several reads, the bytes that values have lost
+    /// to other owners since the first of the reads began count instead, if they are more. During a snapshot
+    /// they would count far too much, so the sum is used.
     pub fn set_slow_read_retained(&mut self, each_alone: usize, holding: impl Iterator<Item = SessionKey>) {
         SlowReadSteps::of(&mut self.core).set_slow_read_retained(each_alone, holding)
     }

@@ -3,8 +3,8 @@
 //!
 //! Steps are at two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each
 //! command, so that the next command of the same unit (a transaction or a script) sees the consequences;
-//! [`UNIT_STEPS`] after the unit, when the other clients may see them. A macro makes the list of names and
-//! the calls out of the same words, so the order is data and costs no indirect call.
+//! [`UNIT_STEPS`] after the unit, when the other clients may see them. A macro makes both the list of names
+//! and the calls from one list of words, so a test can print the order, and no step costs an indirect call.
 
 use crate::cluster::exports::tap::{TappedCommand, tap, tells};
 use crate::cluster::publishing::tell_other_nodes;
@@ -90,8 +90,8 @@ steps! {
 }
 
 steps! {
-    /// The steps after each unit that has commands for the replication stream. Clients that wait are
-    /// served after these steps, each in a unit of its own (`Engine::serve_waiting`).
+    /// The steps after each unit that has commands for the replication stream or the append-only file.
+    /// Clients that wait are served after these steps, each in a unit of its own (`Engine::serve_waiting`).
     UNIT_STEPS, commit_unit(unit: CommitUnit<'_>):
     close_stream_unit,
 }
@@ -109,7 +109,8 @@ impl Core {
         if self.effects.take_recorded() || is_told {
             self.commit_effects(unit, db, args, session);
         } else if changes > 0 {
-            // No client watches, waits or subscribes: the case of most changes.
+            // Nothing was recorded, because no client, replica or file needs the changes: the most frequent
+            // case.
             self.effects.take_changes();
             self.control.count_changes(changes);
         }

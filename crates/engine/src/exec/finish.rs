@@ -23,7 +23,8 @@ use sluice_session::Session;
 pub(crate) enum CommandEnding {
     /// The reply is written.
     Done,
-    /// The reply is an error; output that the handler had written before is discarded.
+    /// The reply is an error, and output that the handler had written before is discarded; or the handler has
+    /// written a reply that contains an error.
     Failed,
     /// The session waits with the command. MONITOR shows the command now, and not when it runs again.
     Blocked,
@@ -148,8 +149,8 @@ endings! {
 }
 
 impl Core {
-    /// Ends a command in any way but the usual one. Returns [`Ended::executing_ns`], which the step
-    /// `take_time` sets for the endings that take it.
+    /// Takes the steps of an ending, not inlined: for all callers except the usual path. Returns
+    /// [`Ended::executing_ns`], which the step `take_time` sets for the endings that take it.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_command(

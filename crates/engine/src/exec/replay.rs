@@ -53,7 +53,7 @@ struct Replay {
 struct ReplayedFile<'a> {
     name: &'a str,
     is_old_style: bool,
-    /// Whether the server's log has named the snapshot at the file's beginning.
+    /// Whether it was logged that the snapshot at the file's beginning is being read.
     has_named_preamble: bool,
 }
 
@@ -386,7 +386,7 @@ impl Replay {
 }
 
 impl ReplayedFile<'_> {
-    /// Logs the beginning of the snapshot at the file's beginning, once.
+    /// Logs once that the snapshot at the file's beginning is being read.
     fn enter_preamble(&mut self, process: &mut ReplayProcess<'_, '_>) {
         if !std::mem::replace(&mut self.has_named_preamble, true) {
             let text = match self.is_old_style {

@@ -46,7 +46,7 @@ impl<'a> Jobs<'a> {
 
 impl Jobs<'_> {
     /// Makes a cut of the whole keyspace, that is a snapshot of this moment, and has it written to the file
-    /// `target`. To be called as [`Jobs::begin_job`].
+    /// `target`. May be called when [`Jobs::begin_job`] may. Errors: the process cannot write the file.
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,

@@ -145,7 +145,7 @@ impl ServerEnd<'_> {
         }
     }
 
-    /// Orders a replica with all data to take over, if the end is to be handed over. A node that is a
+    /// Orders a replica with all data to take over, if the order to end says FAILOVER. A node that is a
     /// replica itself has only its readers to redirect. Returns whether to wait for the handover.
     fn hand_over_for_end(&mut self, process: &mut dyn Process) -> bool {
         let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return false };

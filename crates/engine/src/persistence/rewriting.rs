@@ -11,7 +11,7 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
 use sluice_numbers::facts::AofFacts;
 
-/// Why a rewrite is needed, as the growth of the file and the free disk space say.
+/// Whether and why a rewrite is needed, as the growth of the file and the free disk space say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RewriteReason {
     Nothing,

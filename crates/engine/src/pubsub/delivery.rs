@@ -135,7 +135,7 @@ impl Delivery<'_> {
         pubsub.outgoing.buffers = sent.finish(&mut pubsub.outgoing);
     }
 
-    /// The subscriptions, and the state that sending changes beside them.
+    /// The subscriptions, and the other state that sending changes.
     fn parts(&mut self) -> (&mut PubSub, MessageReceivers<'_>) {
         let Control {
             clients: ClientRelations { pubsub, ready, to_close, multicasts, .. },

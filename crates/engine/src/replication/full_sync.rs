@@ -41,7 +41,7 @@ use sluice_snapshot::{RdbAux, SnapshotFile};
 /// Version of the snapshot format that a replica can read.
 fn version_for(announced: &Announced) -> Version {
     // A replica that reads up to a mark is recent, but only versions from 9.0 on know our version of the
-    // format, and announce their own.
+    // format, and announce their own. A client that reads no mark gets our version.
     let is_older = announced.eof && announced.version < VERSION_9;
     if is_older { Version::Common } else { Version::Valkey }
 }
@@ -483,7 +483,7 @@ impl FullCopies<'_> {
     }
 }
 
-/// The line that is sent before a snapshot.
+/// The line that is sent before a snapshot; empty if the client expects none.
 fn greet(greeting: SyncGreeting, stream: &mut ReplicationStream, client: ClientId) -> String {
     match greeting {
         SyncGreeting::None => String::new(),

@@ -1,4 +1,4 @@
-//! How a MIGRATE begins and ends.
+//! How a MIGRATE ends, and how it runs where no command can wait.
 
 use crate::core::Core;
 use crate::exec::commit::Author;

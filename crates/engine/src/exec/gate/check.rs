@@ -240,7 +240,7 @@ impl Askers {
     pub(super) const NONE: Askers = Askers { bits: 0, position_in_call: 0 };
     pub(super) const CLIENT: Askers = Askers { bits: 1 << Asker::Client as u8, position_in_call: 0 };
 
-    /// Scripts only, at this position.
+    /// Only calls of scripts, at this position.
     pub(super) const fn calls(position: u8) -> Askers {
         Askers { bits: 0, position_in_call: 0 }.and_calls(position).and(Asker::ObeyedCall)
     }

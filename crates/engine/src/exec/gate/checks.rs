@@ -113,7 +113,7 @@ pub(super) const CHECKS: &[Check] = &[
             rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
         },
     },
-    // Keys of another node are redirected in any state of this server.
+    // Requests for keys of another node are redirected in any state of this server.
     Check {
         name: "slots",
         concerns: |spec| has_routing_keys(spec) || is_exec(spec),

@@ -34,8 +34,7 @@ impl Delivery<'_> {
         self.control.clients.tracking.broadcasts = under_way;
     }
 
-    /// Takes a part of the work: frees memory, checks some names for a user, or sends a piece
-    /// to some clients.
+    /// Does a part of the work: frees memory, checks some names for a user, or sends a piece to some clients.
     fn broadcast_some(&mut self, under_way: &mut BroadcastsUnderWay) {
         if under_way.free_some() {
             return;
