@@ -38,7 +38,7 @@ pub(super) struct SourceSlot {
 /// The conditions for which a descriptor is watched, and the poll for them with the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PollState {
-    /// The conditions that the user watches.
+    /// The conditions that the caller watches.
     pub(super) wanted: Interest,
     /// The conditions of the poll with the kernel; empty if there is none.
     pub(super) armed: Interest,
