@@ -206,8 +206,8 @@ impl Core {
         *self.control.clients.unit_stands_open
     }
 
-    /// Recomputes whether `HandlerContexts::access` has to look at the configuration, a pause and the role,
-    /// and whether keys are noted after a command (hot keys, expiry on a replica).
+    /// Recomputes whether `HandlerContexts::access` has to look at the configuration, a pause, the role and
+    /// moves of slots, and whether keys are noted after a command (hot keys, expiry on a replica).
     pub(crate) fn refresh_access(&mut self) {
         let Control {
             clients: ClientRelations { pause, hot_keys, .. },

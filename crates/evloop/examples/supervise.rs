@@ -55,7 +55,7 @@ pub struct Outcome {
     pub syncs: u32,
     /// The digest of the log, computed by a thread of the pool.
     pub digest: u64,
-    /// Jobs that the pool has completed.
+    /// Jobs that the pool has accepted.
     pub jobs: u64,
 }
 

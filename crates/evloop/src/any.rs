@@ -110,8 +110,8 @@ pub type AnyLoop = Loop<AnyDriver>;
 pub struct Opened {
     /// The loop with the chosen driver.
     pub event_loop: AnyLoop,
-    /// One line for the log and INFO: which driver runs, and why (because it is configured, or because no
-    /// better one works).
+    /// One line for the log and INFO: which driver runs, and why (because it is configured or the default, or
+    /// because no better one works).
     pub reason: String,
 }
 

@@ -169,7 +169,8 @@ impl<D: Driver> Loop<D> {
         Ok(self.turned(woken, ready?))
     }
 
-    /// Whether a wait at `now_ns` would return at once: a timer is due, or an event is pending.
+    /// Whether a wait at `now_ns` would return at once, as far as is known without asking the kernel and the
+    /// waker: a timer is due, or the driver has an event pending.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.due_ns() <= now_ns
     }

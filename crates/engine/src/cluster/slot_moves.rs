@@ -206,8 +206,8 @@ fn has_acknowledged(core: &Core, replica: NodeId, offset: u64) -> bool {
     })
 }
 
-/// Looks at each message that waits for replicas: the message is sent, the replicas are asked again, or the
-/// job fails.
+/// Looks at each message that waits for replicas: the message goes on waiting or is sent, the replicas are
+/// asked again, or the job fails.
 fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref() else { return };
     let waiting = mode.moves.links.iter().filter_map(|link| Some((link.job, link.kept?)));

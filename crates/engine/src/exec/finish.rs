@@ -36,12 +36,12 @@ pub(crate) enum CommandEnding {
     Produced,
     /// The client whose reply was being produced is gone.
     Lost,
-    /// The command's wait was ended with a reply, without running the command again: by a timeout,
-    /// acknowledgements, or CLIENT UNBLOCK.
+    /// The command's wait was ended with a reply, without running the command again: for example by a
+    /// timeout, acknowledgements, CLIENT UNBLOCK, or the end of a load.
     Answered,
     /// The command was read from an append-only file.
     Replayed,
-    /// The run is suspended between two of its commands and goes on in a later iteration.
+    /// The run, an EXEC or a script, is suspended and goes on in a later iteration.
     Yields,
 }
 
@@ -178,8 +178,8 @@ impl Core {
     }
 
     /// Records keys for features that few servers use: a writable replica remembers keys to which its
-    /// own clients give an expiry time, and the keys are counted for HOTKEYS and the page of the metrics
-    /// endpoint.
+    /// own clients give an expiry time, and accesses to keys are counted for HOTKEYS and the page of the
+    /// metrics endpoint, until a command empties the database.
     #[inline(always)]
     fn note_keys(
         &mut self,

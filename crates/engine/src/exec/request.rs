@@ -541,7 +541,7 @@ impl Engine {
 }
 
 impl Core {
-    /// Counts an error and writes the reply, unless CLIENT REPLY has turned replies off.
+    /// Counts an error and writes the reply, unless the client's mode of replies drops it.
     #[cold]
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();

@@ -29,8 +29,8 @@ pub(crate) struct Loggable<'a> {
 }
 
 impl Core {
-    /// Adds a command to the command logs whose thresholds it has reached, and its time on the main thread to
-    /// the latency monitor.
+    /// Adds a command to the command logs whose thresholds it has reached, unless its flags forbid that, and
+    /// its time on the main thread to the latency monitor.
     #[cold]
     pub(crate) fn log_command(&mut self, session: &Session, command: Loggable<'_>, now: Now) {
         let Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns } = command;

@@ -193,8 +193,8 @@ impl PageRows<'_> {
         fault.map(|fault| ("aof_fault", fault.clone())).into_iter().collect()
     }
 
-    /// Samples some keys while a viewer asks for the largest keys or for the sizes of slots; ends the
-    /// counting of accesses when no viewer asks for keys.
+    /// Samples some keys while a viewer asks for the largest keys or for the sizes of slots. While a viewer
+    /// asks for keys, ends the windows in which accesses are counted; otherwise ends the counting.
     pub(crate) fn look_at_keys(&mut self, now: Now, hz: u64, process: &mut dyn Process) {
         let (watch, hot_keys) =
             (&mut self.core.upkeep.cron.page, &mut self.core.control.clients.hot_keys.page);

@@ -88,7 +88,7 @@ impl Rewrites<'_> {
     }
 
     /// Begins a rewrite. To be called while no command or transaction is in progress and no job is under way.
-    /// Returns whether it has begun; the log says why not.
+    /// Returns whether it has begun; if not, the log has said why.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
         assert!(
             !self.core.is_loading(),
@@ -134,7 +134,7 @@ impl Rewrites<'_> {
     }
 
     /// Begins an append-only file that has the RDB file from which the data were just loaded as its base.
-    /// Returns whether it has begun; otherwise a rewrite is needed.
+    /// Returns whether it has begun; otherwise an append-only file that is wanted needs a rewrite.
     pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.core.control;
         let is_unchanged = control.persistence.loaded_file_at.take() == Some(control.persistence.dirty);

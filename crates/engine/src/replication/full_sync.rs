@@ -179,7 +179,8 @@ impl FullCopies<'_> {
 
     /// Whether the replicas that have asked for a snapshot have waited long enough for others to share it
     /// (`repl-diskless-sync-delay`), or are many enough (`repl-diskless-sync-max-replicas`). As in the
-    /// reference, the delay applies to replicas that read up to a mark.
+    /// reference, the delay applies to replicas that read up to a mark; without `repl-diskless-sync` there is
+    /// none.
     fn is_sync_due(&self, now: Now) -> bool {
         let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.core.control;
         let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);

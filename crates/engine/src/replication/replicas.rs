@@ -266,7 +266,7 @@ impl ReplicaFeeds<'_> {
     }
 
     /// Notes that the primary continues the history of the data, under another id if one is given.
-    /// Replicas of this server know the old id only, and must ask again.
+    /// Replicas of this server then know the old id only, and must ask again.
     pub(crate) fn continue_history(&mut self, replid: Option<String>) {
         if let Some(replid) = replid {
             self.core.control.replication.stream.continue_history(replid);

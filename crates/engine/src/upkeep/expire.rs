@@ -34,8 +34,8 @@ impl<'a> ExpirySlices<'a> {
 }
 
 impl ExpirySlices<'_> {
-    /// Begins a cycle, unless one is under way. Called in each period of the cron. A server with a
-    /// primary expires only keys that its own clients have written.
+    /// Begins a cycle, unless one is under way or expiry is held. Called in each period of the cron. A server
+    /// with a primary expires only keys that its own clients have written.
     pub(crate) fn begin_expiry(&mut self, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Expiry) {
             return;

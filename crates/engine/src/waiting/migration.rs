@@ -50,7 +50,8 @@ impl MigrationEnds<'_> {
         }
     }
 
-    /// Ends a migration, without serving the clients that waited for its keys.
+    /// Ends a migration, or defers its end while its keys must not be deleted. Does not serve the clients
+    /// that waited for the keys.
     pub(crate) fn settle_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
         let is_paused = self.is_paused(now);
