@@ -12,7 +12,7 @@ pub struct Metrics {
     pub system_calls: u64,
     /// Events handed to the caller.
     pub events: u64,
-    /// Kernel events for a source that had been closed before.
+    /// Events that were dropped because their source had been closed before.
     pub stale: u64,
     /// Iterations that found the waker used.
     pub wakes_seen: u64,
@@ -28,7 +28,8 @@ pub struct Metrics {
     pub wakes_coalesced: u64,
     /// Connections that listeners accepted.
     pub accepts: u64,
-    /// Accepts that failed for want of descriptors or memory.
+    /// Accepts that failed, most often for want of descriptors or memory; failures that concern a single
+    /// connection do not count.
     pub accept_failures: u64,
     /// Receives that brought bytes.
     pub receives: u64,

@@ -38,7 +38,7 @@ pub trait Collection: Variant + Default {
     fn encoding_in(form: Form) -> Option<Option<Self::Encoding>>;
     /// The form of an entry whose block holds a collection of that encoding.
     fn inline_form(encoding: Self::Encoding) -> Form;
-    /// The scratch collection of this type; `None` while it is in use.
+    /// The scratch collection of this type; `None` while it is in use, and before its first use.
     fn scratch(kept: &mut Scratch) -> &mut Option<Self>;
     /// The context of a change. `seed` hashes the members of large sorted sets; the other types do not use
     /// it.

@@ -352,9 +352,9 @@ impl Dataset<'_> {
     }
 
     /// Empties a hash slot of a database; [`Keyspace::free_detached`] frees the keys later. The effects
-    /// mark the slot as flushed for watching clients at once, and invalidate each key for clients that
-    /// cache it when it is freed; no event is published. Returns the number of keys. `number` must be
-    /// below [`Dataset::databases`]. O(1).
+    /// mark the slot as flushed at once for clients that watch its keys or wait for them, and invalidate each
+    /// key for clients that cache it when it is freed; no event is published. Returns the number of keys.
+    /// `number` must be below [`Dataset::databases`]. O(1).
     pub fn detach_slot_of(&mut self, number: usize, slot: u16) -> usize {
         let keys = freeing::detach(&mut self.keyspace.dbs[number], slot);
         if keys > 0 {

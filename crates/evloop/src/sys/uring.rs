@@ -78,7 +78,8 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     /// Sources with held bytes; sources after the first `runnable_left` wait for the next iteration.
     runnable: VecDeque<Source>,
     runnable_left: usize,
-    /// Connections that were accepted when the iteration's budget was spent.
+    /// Connections that were accepted and are not delivered yet, mostly because the iteration's budget was
+    /// spent.
     arrived: VecDeque<(Source, OwnedFd)>,
     accepts_per_iteration: u32,
     accepts_left: u32,

@@ -171,7 +171,8 @@ pub trait Kernel: Sized {
         user_data: u64,
     );
 
-    /// Queues a receive of exactly `len` bytes, unless the stream ends before.
+    /// Queues a receive that waits for `len` bytes. It brings fewer if the stream ends or fails, if the
+    /// operation is cancelled, or if `len` is too large for one operation.
     ///
     /// # Safety
     /// The memory stays valid, and no other code uses it, until the operation's completion has been reaped.

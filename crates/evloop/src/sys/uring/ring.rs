@@ -161,7 +161,8 @@ impl KernelRing {
         self.ring.submission().len() as u32
     }
 
-    /// Submits the spilled entries and everything before them, without waiting.
+    /// Submits the spilled entries and everything before them, as far as the kernel takes them, without
+    /// waiting.
     #[cold]
     fn drain_spill(&mut self) -> io::Result<()> {
         while !self.spill.is_empty() {

@@ -89,7 +89,7 @@ pub(super) struct Fill {
     pub is_ending: bool,
 }
 
-/// Bytes that arrived before they were requested, and the end or error of the stream after them.
+/// Bytes that have arrived and cannot be delivered yet, and the end or error of the stream after them.
 #[derive(Debug, Default)]
 pub(super) struct EarlyBytes {
     pub(super) chunks: VecDeque<Chunk>,
