@@ -295,7 +295,7 @@ impl WaitList {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread's job: polls until no wait is left, or the [`Reaper`] is dropped.
+    /// The thread's job: polls until no wait is left, or the `Reaper` is dropped.
     fn look(&self, home: &Sender<(u32, Exit)>) {
         let mut waits = self.lock();
         let mut pause = PAUSE_MIN;
