@@ -72,15 +72,17 @@ pub(crate) struct Upkeep {
 pub(crate) struct DerivedState {
     /// Value of the control plane's epoch (`Control::epoch`) for which all derived flags were computed.
     pub epoch: u32,
-    /// The configuration or a pause changes the way in which keys are looked up ([`Core::refresh_access`]).
+    /// Keys may be looked up in another way than usual, because of the configuration, a pause, the role or a
+    /// move of slots, or hot keys are counted ([`Core::refresh_access`]).
     pub has_unusual_access: bool,
-    /// The cost of commands is counted for the slot of their keys (`cluster-slot-stats-enabled`).
+    /// The cost of commands is counted for the slot of their keys (cluster mode with
+    /// `cluster-slot-stats-enabled`).
     pub counts_slots: bool,
     /// Changes are recorded for replicas or the append-only file.
     pub has_stream: bool,
     /// Changes are recorded for exports of slots.
     pub taps_exports: bool,
-    /// The epoch in which the end of an iteration needs only the steps that a flag asks for; `None`
+    /// The epoch in which the end of an iteration takes its steps only if a flag asks for one of them; `None`
     /// while state exists that each end has to look at (`iteration_end.rs`).
     pub plain_end: Option<u32>,
 }
@@ -90,7 +92,7 @@ pub(crate) struct DerivedState {
 pub(crate) struct CronState {
     pub(crate) next_ms: i64,
     pub(crate) next_client_slot: usize,
-    /// Pass over the memory of clients, for the metrics.
+    /// State of the pass that adds up the memory of the clients, for the metrics.
     pub(crate) client_memory: ClientMemoryPass,
     /// Numbers that are gathered while a browser shows the page of the metrics endpoint.
     pub(crate) page: PageWatch,
@@ -136,7 +138,8 @@ impl Core {
     }
 
     /// Recomputes the derived flags if the control plane has changed. To be called before anything that asks
-    /// the gate or records changes: each command, each step of expiry and eviction, the end of an iteration.
+    /// the gate or records changes, such as a command, a step of expiry or eviction, or the end of an
+    /// iteration.
     #[inline(always)]
     pub(crate) fn refresh_derived(&mut self) {
         if self.control.epoch.now() != self.derived.epoch {
@@ -144,7 +147,8 @@ impl Core {
         }
     }
 
-    /// Recomputes everything that is derived from the configuration and the control plane.
+    /// Recomputes everything that is derived from the configuration and the control plane, and has the memory
+    /// checked if there is a `maxmemory`.
     #[cold]
     pub(crate) fn recompute_derived(&mut self) {
         self.derived.epoch = self.control.epoch.now();
@@ -169,8 +173,8 @@ impl Core {
     }
 
     /// Turns the recording of modified keys on while a client watches or tracks keys, waits for keys or
-    /// subscribes to their events. If all these clients have named their keys, changes of other keys cost
-    /// nothing.
+    /// subscribes to their events. If only tracking without prefixes needs the changes, most changes of keys
+    /// that no client has read are not recorded.
     #[inline]
     pub(crate) fn refresh_listening(&mut self) {
         let control = &self.control;
@@ -202,7 +206,8 @@ impl Core {
         *self.control.clients.unit_stands_open
     }
 
-    /// Recomputes whether `HandlerContexts::access` has to look at the configuration and the pause.
+    /// Recomputes whether `HandlerContexts::access` has to look at the configuration, a pause, the role and
+    /// moves of slots, and whether keys are noted after a command (hot keys, expiry on a replica).
     pub(crate) fn refresh_access(&mut self) {
         let Control {
             clients: ClientRelations { pause, hot_keys, .. },
@@ -226,8 +231,8 @@ impl Core {
         Some(self.job.as_ref()?.state(&self.keyspace, self.effects.left_to_others()))
     }
 
-    /// Makes the end of this iteration check the memory, because `maxmemory` or the eviction policy may
-    /// have changed.
+    /// Makes the end of this iteration check the memory if there is a `maxmemory`, because the limit or the
+    /// eviction policy may have changed.
     pub(crate) fn evict_soon(&mut self) {
         self.upkeep.eviction.is_running |= self.control.limits.maxmemory > 0;
     }

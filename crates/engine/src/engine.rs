@@ -68,7 +68,7 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// Bytes that the allocator has given out, without those of recorded events.
+    /// Bytes of heap memory that the users for the check of rights take, as the allocator rounds them.
     pub(crate) fn footprint(&self) -> usize {
         self.rights.as_deref().map_or(0, |rights| heap::boxed::<RightsProbes>() + rights.footprint())
     }
@@ -77,14 +77,14 @@ impl Probes {
 /// Start values of an engine's secrets and random sequences.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds {
-    /// Key of the hash of keys.
+    /// Key of the hash functions for keys, hash fields and set members.
     pub hash: HashSeed,
     /// Start of the random sequence.
     pub rng: u64,
 }
 
 impl Engine {
-    /// An engine with empty databases.
+    /// An engine with empty databases; a replica if the configuration names a primary.
     pub fn new(config: Config, seeds: Seeds, process: &mut dyn Process) -> Engine {
         let limits = Arc::new(Limits::new(&config));
         let now = process.now();
@@ -132,8 +132,8 @@ impl Engine {
         engine
     }
 
-    /// Checks whether each database has room for entries, and notes a change: while a database is nearly
-    /// full, the gate refuses commands that need more memory.
+    /// Checks whether each database has room for entries, and notes and logs a change: while a database is
+    /// nearly full, the gate refuses commands that need more memory.
     #[cold]
     pub(crate) fn check_entry_space(&mut self, process: &mut dyn Process) {
         let nearly_full =
@@ -244,8 +244,8 @@ impl Engine {
 
     /// Notes that a client has closed its sending side. Returns whether the client still gets replies that
     /// were not taken yet, such as those that wait until the append-only file is durable. If so, the session
-    /// ends after these replies, and waits for nothing else. The session of a replica, or of a client whose
-    /// reply a thread is producing, ends at once.
+    /// ends after these replies, and waits for nothing else. `false` also for a session that is not a normal
+    /// client's (such as a replica's), and for one whose reply a thread is producing.
     #[cold]
     pub fn input_ended(&mut self, key: SessionKey, process: &mut dyn Process) -> bool {
         let is_owed = |session: &Session| {
@@ -284,7 +284,8 @@ impl Engine {
         self.session(key).map_or(AuthState::Unauthenticated, |session| session.caller.admission())
     }
 
-    /// Publishes the size of a client's query buffer: unparsed bytes, and unused ones.
+    /// Publishes the size of a client's query buffer: `used` bytes that are not parsed yet, and `free` bytes
+    /// of unused capacity.
     pub fn publish_input(&mut self, key: SessionKey, used: usize, free: usize) {
         if let Some(session) = self.core.sessions.get_mut(key) {
             session.caller.traffic.input_bytes = used;
@@ -381,7 +382,8 @@ impl Engine {
         Some((outbox, session.caller.closing))
     }
 
-    /// Takes back an outbox whose bytes were sent.
+    /// Takes back an outbox whose bytes were sent. Its memory is used again, unless it is large or enough
+    /// outboxes are kept.
     pub fn recycle(&mut self, mut outbox: Outbox) {
         if self.core.units.spare_outboxes.len() < SPARE_OUTBOXES
             && outbox.capacity_bytes() <= SPARE_OUTBOX_BYTES
@@ -437,8 +439,8 @@ impl Engine {
         !self.core.actions.is_empty() || self.core.control.has_promises()
     }
 
-    /// Nanoseconds spent in commands since the last call: to be called once per iteration, for the
-    /// statistics of the event loop.
+    /// Nanoseconds spent in commands since the last call, for the statistics of the event loop. To be called
+    /// once per iteration: the call also ends the count of the iteration's commands.
     pub fn take_command_ns(&mut self) -> u64 {
         let ran = self.core.stats.total_commands.saturating_sub(self.core.stats.iteration.began_at);
         self.core.stats.iteration.commands_max = self.core.stats.iteration.commands_max.max(ran);

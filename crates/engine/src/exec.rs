@@ -4,7 +4,7 @@
 //!    and entries of these keys are prefetched.
 //! 2. For each request in order: checks of existence and arity, the gate (all other checks), an execution
 //!    unit that collects the effects, the handler with its context, and the commit of the effects; then the
-//!    clients that waited for a key which the request has filled are served.
+//!    clients whose waits the effects may end are served.
 //!
 //! Batches are in `exec/batch.rs`, the run of one request in `exec/request.rs`, the contexts of handlers
 //! in the crate `control` (`ctx.rs`), and the call of a handler with its context in `exec/dispatch.rs`.

@@ -8,7 +8,7 @@
 //! Invariants: (1) no socket, file, thread, clock or entropy: time and facts come in through
 //! [`Process`](sluice_control::process::Process), requests to the host go out as
 //! [`Action`](sluice_control::action::Action)s; (2) a handler is given what its context holds and nothing
-//! else; (3) no handler sees another client's outbox except through `Server` contexts.
+//! else; (3) no handler sees another client's outbox except through `Server` and `Report` contexts.
 #![forbid(unsafe_code)]
 
 mod cluster;

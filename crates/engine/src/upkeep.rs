@@ -1,4 +1,4 @@
-//! Work that no client asks for: the cron, expiry, eviction, compaction.
+//! Work that no client asks for, such as the cron, expiry, eviction and compaction.
 
 pub(crate) mod compaction;
 pub(crate) mod cron;

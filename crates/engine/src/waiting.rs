@@ -1,4 +1,4 @@
-//! Requests that wait: for a key, for other servers, for a thread that produces their reply.
+//! Requests that wait, for example for a key, for other servers, or for a thread that produces their reply.
 
 pub(crate) mod ending;
 pub(crate) mod migration;

@@ -1,7 +1,7 @@
 //! Measures what a request costs outside the kernel: one connection sends one request at a time, and its peer
 //! and the loop share a thread. Run under `valgrind --tool=callgrind` or `strace -c`; the argument is the
 //! number of rounds. With a second argument `bare` only the peer's part runs, to be subtracted; otherwise it
-//! names the driver.
+//! names the driver (`epoll` if it is missing).
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;

@@ -55,7 +55,7 @@ pub struct Outcome {
     pub syncs: u32,
     /// The digest of the log, computed by a thread of the pool.
     pub digest: u64,
-    /// Jobs that the pool has completed.
+    /// Jobs that the pool has accepted.
     pub jobs: u64,
 }
 
@@ -105,7 +105,7 @@ struct Supervisor<'a> {
 /// Runs the plan.
 ///
 /// # Errors
-/// Errors of files, and of a command that cannot be started.
+/// Errors of files, of processes, of the thread pool and of the event loop itself.
 pub fn supervise(lp: &mut AnyLoop, plan: &Plan) -> io::Result<Outcome> {
     let fifo = Fifo::beside(&plan.log)?;
     let log = File::create(&plan.log)?;

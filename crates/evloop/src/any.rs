@@ -29,7 +29,7 @@ use crate::waker::Waker;
 /// Which driver to use, as the configuration names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// The best driver that works on this machine.
+    /// The first that works on this machine: epoll on Linux and kqueue elsewhere, then poll.
     #[default]
     Auto,
     /// io_uring; opening fails where it is not available.
@@ -110,7 +110,8 @@ pub type AnyLoop = Loop<AnyDriver>;
 pub struct Opened {
     /// The loop with the chosen driver.
     pub event_loop: AnyLoop,
-    /// One line for the log and INFO: which driver runs, and why no better one does.
+    /// One line for the log and INFO: which driver runs, and why (because it is configured or the default, or
+    /// because no better one works).
     pub reason: String,
 }
 

@@ -18,8 +18,8 @@ pub struct Config {
     /// Timers fired in one iteration, at least 1. Default 256.
     pub timers_per_iteration: u32,
     /// Bytes of one receive buffer, and so the most that one connection receives in an iteration, apart
-    /// from a [`Loop::recv_into`](crate::Loop::recv_into) and the chunk after it. Default 20 KiB: a request
-    /// with a value of 16 KiB fits in one chunk.
+    /// from a [`Loop::recv_into`](crate::Loop::recv_into) and the chunk after it. 64 bytes to 16 MiB. Default
+    /// 20 KiB: a request with a value of 16 KiB fits in one chunk.
     pub chunk_bytes: usize,
     /// Submission entries of the ring, a power of two in 1..=4096; the completion queue has eight times as
     /// many. A ring that memory limits do not allow is opened with half as many, repeatedly. Default 512.

@@ -53,7 +53,8 @@ pub trait Driver: Sized {
     /// The iteration's next event. May make the system call that produces it.
     fn next_event(&mut self, now_ns: u64) -> Option<Event>;
 
-    /// The driver's counters; the loop counts iterations, events, timers and wake-ups.
+    /// The driver's counters; the loop itself keeps those of iterations, sleeps, events, timers, gathering
+    /// and wake-ups.
     fn metrics(&mut self) -> &mut Metrics;
 
     /// Bytes that the allocator holds for the driver, as far as they can change while it runs.

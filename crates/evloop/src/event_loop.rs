@@ -169,7 +169,8 @@ impl<D: Driver> Loop<D> {
         Ok(self.turned(woken, ready?))
     }
 
-    /// Whether a wait at `now_ns` would return at once: a timer is due, or an event is pending.
+    /// Whether a wait at `now_ns` would return at once, as far as is known without asking the kernel and the
+    /// waker: a timer is due, or the driver has an event pending.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.due_ns() <= now_ns
     }
@@ -316,7 +317,7 @@ impl<D: Driver> Loop<D> {
 
     /// Adds a file or a FIFO. A FIFO, like any descriptor that can be waited for, must be nonblocking.
     /// The descriptor is closed after [`Loop::file_close`], when no operation runs on it and no other
-    /// holder is left. Cost: a system call or none.
+    /// holder is left. Cost: a system call.
     pub fn file_open(&mut self, fd: impl Into<Arc<OwnedFd>>) -> FileId {
         self.driver.file_open(fd.into())
     }

@@ -20,7 +20,7 @@ pub use self::table::Part;
 pub(crate) use self::table::{Cancelling, FileKind, FileTable, IoPath, Lent, Step};
 use crate::pool::Cancel;
 
-/// Performs a whole operation, on a thread of the pool.
+/// Performs a whole operation, on a thread of the pool. Returns the error if there was one.
 pub(crate) fn perform(fd: BorrowedFd<'_>, lent: &Mutex<Lent>, cancel: &Cancel) -> Option<Errno> {
     // Only this job locks `lent` before the job's end.
     let mut lent = lent.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,8 +4,8 @@
 //! driver owns every byte the kernel may touch until the completion is delivered; (3) an iteration is
 //! bounded: a fixed number of ready descriptors, accepted connections and timers, whatever the peers do; (4)
 //! the loop never reads a clock: the caller passes the time in, in nanoseconds of `CLOCK_MONOTONIC`; (5)
-//! after [`Loop::close`] no event carries that source's token any more; (6) in steady state no operation
-//! allocates, locks, or looks anything up by hash.
+//! after [`Loop::close`] no event carries that source's token any more; (6) in steady state no operation on a
+//! socket or timer allocates, locks, or looks anything up by hash.
 //!
 //! The loop knows nothing of the protocol or of clients: a source is a descriptor and the caller's [`Token`].
 

@@ -7,26 +7,29 @@ pub struct Metrics {
     pub iterations: u64,
     /// Iterations that blocked in the kernel.
     pub parks: u64,
-    /// System calls the loop and its driver made, for waiting, receiving, sending, accepting and registering.
+    /// System calls that the driver made on the loop's thread, as far as it counts them: for example for
+    /// waiting, receiving, sending, accepting and registering.
     pub system_calls: u64,
     /// Events handed to the caller.
     pub events: u64,
-    /// Kernel events for a source that had been closed before.
+    /// Events that were dropped because their source had been closed before.
     pub stale: u64,
     /// Iterations that found the waker used.
     pub wakes_seen: u64,
-    /// Kernel wake-ups by the waker that found nothing, because the loop was already awake when they arrived.
+    /// Meant for kernel wake-ups by the waker that arrive when the loop is already awake; no driver counts
+    /// them, so it is 0.
     pub wakes_spurious: u64,
     /// Receives that found no free receive buffer and were started again (io_uring).
     pub starvations: u64,
-    /// Eventfd writes of all wakers.
+    /// Wake-ups of all wakers that needed a system call.
     pub wakes_sent: u64,
     /// Wakes that found another one pending and so cost nothing; approximate, because producers
     /// do not count atomically.
     pub wakes_coalesced: u64,
     /// Connections that listeners accepted.
     pub accepts: u64,
-    /// Accepts that failed for want of descriptors or memory.
+    /// Accepts that failed, most often for want of descriptors or memory; failures that concern a single
+    /// connection do not count.
     pub accept_failures: u64,
     /// Receives that brought bytes.
     pub receives: u64,

@@ -63,7 +63,7 @@ pub enum JobOutcome<T> {
     Done(T),
     /// The job was cancelled before it began, and did not run.
     Cancelled,
-    /// The job panicked with this message.
+    /// The job, or its drop after a cancellation, panicked with this message.
     Panicked(String),
 }
 

@@ -3,8 +3,9 @@
 //! A single child is waited for through a descriptor of the process where the system has these (Linux
 //! 5.3); it becomes readable when the process ends. A helper thread polls every 1 to 16 ms for the other
 //! waits: groups of children, which have no descriptor; a single child where descriptors of processes are
-//! missing or denied; and a child that has ended but cannot be reaped yet, because a debugger traces it:
-//! its descriptor stays readable meanwhile, so waiting for the descriptor would not block.
+//! missing or denied, or cannot be waited for; and a child that has ended but cannot be reaped yet, because a
+//! debugger traces it: its descriptor stays readable meanwhile, so waiting for the descriptor would not
+//! block.
 //!
 //! Invariants: (1) each wait ends exactly once, with one event; (2) a cancelled wait reaps no child from
 //! then on; (3) a wait reports every child that it reaps: a child is checked only after its descriptor was
@@ -179,7 +180,7 @@ pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     }
 }
 
-/// This system has no descriptors of processes.
+/// This system has no descriptors of processes, so the number names the child.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn reap_child(_: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     reap_number(pid)
@@ -215,7 +216,7 @@ fn exit_of(pid: i32, status: WaitStatus) -> Exit {
     }
 }
 
-/// The thread that polls for processes without a descriptor.
+/// The thread that polls for processes whose end no descriptor reports: see the module.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     list: Arc<WaitList>,
@@ -294,7 +295,7 @@ impl WaitList {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread's job: polls until no wait is left.
+    /// The thread's job: polls until no wait is left, or the `Reaper` is dropped.
     fn look(&self, home: &Sender<(u32, Exit)>) {
         let mut waits = self.lock();
         let mut pause = PAUSE_MIN;

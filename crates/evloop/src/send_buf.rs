@@ -34,7 +34,7 @@ impl SendBuf {
         heap::vec(&self.head) + heap::vec(&self.shared)
     }
 
-    /// All bytes to send. Cost: the number of shared values.
+    /// Number of bytes to send, shared values included. Cost: the number of shared values.
     pub fn len(&self) -> usize {
         self.head.len() + self.shared.iter().map(|shared| shared.bytes.len()).sum::<usize>()
     }

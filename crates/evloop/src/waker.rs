@@ -3,8 +3,9 @@
 //! One word per loop: running, notified or parked. Both sides change it only by read-modify-write operations,
 //! and a producer makes its work visible before it wakes. Since modifications of one word have one order,
 //! either the producer's swap comes before the loop's attempt to park, which then fails, or after it, and
-//! then the producer sees "parked" and writes to the eventfd. A cheaper look at the word before the swap
-//! ("already notified") would be wrong: a stale value could skip the wake after the loop has drained.
+//! then the producer sees "parked" and makes the wake-up descriptor readable. A cheaper look at the word
+//! before the swap ("already notified") would be wrong: a stale value could skip the wake after the loop has
+//! drained.
 
 mod word;
 

@@ -57,8 +57,8 @@ impl<'a> DbRef<'a> {
         prefetch(self.db, hashes);
     }
 
-    /// The key's entry. A logically expired key is absent and is noted for deletion. Counts a hit or a miss,
-    /// and touches the access clock.
+    /// The key's entry. A logically expired key is absent, and noted for deletion if [`ExpiryMode`] says so.
+    /// Counts a hit or a miss, and touches the access clock.
     #[inline(always)]
     pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
@@ -362,8 +362,8 @@ impl DbMut<'_> {
         }
     }
 
-    /// The entry of a key without counting a hit or miss, for a write that reads the entry before it changes
-    /// it.
+    /// The entry of a key without counting a hit or miss, but touching the access clock, for a write that
+    /// reads the entry before it changes it.
     #[inline]
     pub fn get_uncounted(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         let found = self.find(key)?;
@@ -655,8 +655,8 @@ impl DbMut<'_> {
         self.edit_or_create(key, limits, |db| db.blank(ZsetEncoding::Listpack))
     }
 
-    /// Stores a sorted set, which must not be empty, under a key and replaces any old value: one change.
-    /// The result is whether the key existed.
+    /// Stores a sorted set, which must not be empty, under a key and replaces any old value: one change;
+    /// wakes clients that wait for the key. The result is whether the key existed.
     pub fn store_zset(&mut self, key: Key<'_>, zset: Zset, event: Event) -> bool {
         let existed = self.set(key, NewValue::Zset(zset), SetExpiry::Clear, event);
         self.effects.key_ready(self.number, key);
@@ -788,8 +788,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Moves a key to the database `to` and replaces any value there; the result is whether the key
-    /// existed in this database. O(1), as [`DbMut::rename`].
+    /// Moves a key to the database `to` and replaces any value there; the result is whether the key existed
+    /// in this database and the other database exists. O(1), as [`DbMut::rename`].
     pub fn move_to(&mut self, key: Key<'_>, to: usize) -> bool {
         if to >= self.dbs.len() {
             return false;
@@ -808,8 +808,8 @@ impl DbMut<'_> {
     }
 
     /// Copies the value of `from`, with its expiry, to the key `to` of database `number` and replaces any
-    /// value there; the result is whether `from` existed. A value stored outside its entry's block is shared
-    /// until one of the two keys changes: O(1).
+    /// value there; the result is whether `from` and the database exist. A value stored outside its entry's
+    /// block is shared until one of the two keys changes: O(1).
     pub fn copy_to(&mut self, from: Key<'_>, number: usize, to: Key<'_>) -> bool {
         let Some(found) = self.find(from) else { return false };
         let copy = self.db().copy_of(found.handle);
@@ -856,7 +856,7 @@ impl DbMut<'_> {
         true
     }
 
-    /// Records that a key now holds a value for which clients can wait.
+    /// Records that a key now holds its value, if clients can wait for a value of that type.
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
             Type::List | Type::Stream | Type::Zset => self.effects.key_ready(number, key),

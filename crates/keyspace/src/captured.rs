@@ -131,7 +131,7 @@ impl Captured {
         self.values.iter().map(Value::own_bytes).sum()
     }
 
-    /// Bytes that the allocator has given for the piece.
+    /// Bytes that the allocator has given for the piece, without the values outside.
     pub fn footprint(&self) -> usize {
         let keys: usize = self.keys.iter().map(|key| heap::block(key.len())).sum();
         heap::vec(&self.bytes) + heap::vec(&self.keys) + heap::vec(&self.values) + keys

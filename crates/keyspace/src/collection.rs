@@ -33,14 +33,15 @@ pub trait Collection: Variant + Default {
     /// The form of an entry whose collection lies outside.
     const OUTSIDE: Form;
 
-    /// The encoding of a form: `Some(None)` if the collection is outside and knows its encoding; `None`
-    /// for a form of another type.
+    /// The encoding of a form: `Some(Some(…))` if the block holds the collection; `Some(None)` if the
+    /// collection is outside and knows its encoding; `None` for a form of another type.
     fn encoding_in(form: Form) -> Option<Option<Self::Encoding>>;
     /// The form of an entry whose block holds a collection of that encoding.
     fn inline_form(encoding: Self::Encoding) -> Form;
-    /// The scratch collection of this type; `None` while it is in use.
+    /// The scratch collection of this type; `None` while it is in use, and before its first use.
     fn scratch(kept: &mut Scratch) -> &mut Option<Self>;
-    /// The context of a change. Members of large collections are hashed with `seed`.
+    /// The context of a change. `seed` hashes the members of large sorted sets; the other types do not use
+    /// it.
     fn context(limits: Self::Limits, seed: HashSeed) -> Self::Context;
 
     /// Number of elements: fields, members or list elements.
@@ -51,7 +52,8 @@ pub trait Collection: Variant + Default {
     fn encoding(&self) -> Self::Encoding;
     /// Bytes that the collection has allocated. O(1).
     fn heap_bytes(&self) -> usize;
-    /// Number of bytes that [`Collection::write_inline`] writes; `None` if they are too many for a block.
+    /// Number of bytes that [`Collection::write_inline`] writes; `None` if the collection cannot be inside a
+    /// block, for example because it is too large.
     fn inline_len(&self) -> Option<usize>;
     /// Writes the inline form into `out`, whose length is [`Collection::inline_len`].
     fn write_inline(&self, out: &mut [u8]);

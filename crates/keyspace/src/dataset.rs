@@ -191,9 +191,9 @@ impl Keyspace {
         self.dbs.iter_mut().find_map(Db::take_captured)
     }
 
-    /// Begins a walk over a slot in all databases. Each key is captured once: when the walk reaches it,
-    /// or just before its first change. A key that enters the slot later is not captured. Only one walk
-    /// can be in progress. Cost: one step for each database.
+    /// Begins a walk over a slot in all databases. Each key is captured once: when the walk reaches it, just
+    /// before its first change, or by `Keyspace::capture_read`. A key that enters the slot later is not
+    /// captured. Only one walk can be in progress. Cost: one step for each database.
     pub fn begin_slot_walk(&mut self, slot: u16) {
         for (number, db) in self.dbs.iter_mut().enumerate().filter(|(_, db)| db.slot_len(slot) > 0) {
             walking::begin(db, number, slot);
@@ -352,9 +352,9 @@ impl Dataset<'_> {
     }
 
     /// Empties a hash slot of a database; [`Keyspace::free_detached`] frees the keys later. The effects
-    /// mark the slot as flushed for watching clients at once, and invalidate each key for clients that
-    /// cache it when it is freed; no event is published. Returns the number of keys. `number` must be
-    /// below [`Dataset::databases`]. O(1).
+    /// mark the slot as flushed at once for clients that watch its keys or wait for them, and invalidate each
+    /// key for clients that cache it when it is freed; no event is published. Returns the number of keys.
+    /// `number` must be below [`Dataset::databases`]. O(1).
     pub fn detach_slot_of(&mut self, number: usize, slot: u16) -> usize {
         let keys = freeing::detach(&mut self.keyspace.dbs[number], slot);
         if keys > 0 {

@@ -77,7 +77,7 @@ impl std::fmt::Debug for Db {
     }
 }
 
-/// Number of hashes of hidden and detached slots that a step of the expiry cycle looks at, at most.
+/// Maximum number of hashes of hidden and detached slots that a step of the expiry cycle looks at.
 const HIDDEN_LOOKS: usize = 64;
 
 /// A hash with expired fields, if there is one.
@@ -268,9 +268,9 @@ impl Db {
         self.store.slab.bytes_used() + self.store.outside_bytes
     }
 
-    /// Bytes that the allocator has given for the database: directories, indexes, and the values and keys
-    /// outside the entries' blocks. The chunks of the entries are not included. Cost: one step for each value
-    /// and key outside.
+    /// Bytes that the allocator has given for the database: directories, indexes, the state of background
+    /// work, and the values and keys outside the entries' blocks. The chunks of the entries are not included.
+    /// Cost: one step for each value and key outside.
     pub fn footprint(&self) -> usize {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();

@@ -1,7 +1,8 @@
 //! Costs of commands, counted for the slot of their keys (section 8 of the specification of the slots).
 //!
-//! A client's command counts once, when it ends: an EXEC and a script count for all commands inside
-//! them. While `cluster-slot-stats-enabled` is off, only [`count_message`] is called here.
+//! A client's command counts when it ends: an EXEC and a script count for all commands inside them. Of a
+//! refused command, only the request counts. While `cluster-slot-stats-enabled` is off, only
+//! [`count_message`] is called here.
 
 use crate::cluster::redirect::{SlotRoute, route_of, route_of_exec, slot_of_name};
 use crate::core::Core;
@@ -21,7 +22,7 @@ use sluice_session::Session;
 const MULTI_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n".len();
 
 impl Core {
-    /// Counts a client's command that has ended.
+    /// Counts a client's command that has ended, if all keys that count for it are in one slot.
     #[inline(never)]
     pub(crate) fn count_in_slot(
         &mut self,
@@ -61,7 +62,8 @@ impl Core {
     }
 }
 
-/// Counts the request of a refused command for the slot of the keys that it named (L-8).
+/// Counts the request of a refused command for the slot of the keys that it named, if they are in one slot
+/// (L-8).
 #[cold]
 pub(crate) fn count_refused(
     control: &mut Control,

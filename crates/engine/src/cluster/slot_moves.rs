@@ -1,5 +1,5 @@
-//! Atomic moves of slots to this node: how a job begins, and how the orders of the node's machine
-//! are carried out.
+//! Atomic moves of slots to this node: how a job begins, and how the orders of the cluster node's state
+//! machine are carried out.
 //!
 //! A job begins between two commands or transactions, once its slots have no old keys. From then on, this
 //! server executes the commands of the source as its own writes: replicas and the append-only file get them
@@ -24,8 +24,9 @@ use sluice_control::replication::acks::has_reached;
 use sluice_resp::command::push_command;
 use sluice_session::{ClientKind, Closing};
 
-/// Begins the jobs whose slots are empty, deletes old keys of other jobs' slots, and replies to clients
-/// whose job cannot begin any more. Once an iteration.
+/// Begins the jobs whose slots are empty, deletes old keys of other jobs' slots, and replies to clients whose
+/// job cannot begin any more. Also reports the moves that a snapshot contains, and goes on with the messages
+/// that wait for replicas. Once an iteration.
 pub(super) fn begin_jobs(core: &mut Core, process: &mut dyn Process) {
     if !core.control.between_units(BetweenUnits::Cluster) {
         return;
@@ -122,7 +123,7 @@ fn begin(core: &mut Core, waiting: Establishing, process: &mut dyn Process) {
     }
 }
 
-/// Carries out an order of the machine about a move.
+/// Carries out an order of the node's state machine about a move.
 pub(super) fn carry_out(core: &mut Core, order: MigrationOrder, process: &mut dyn Process) {
     export_links::carry_out(core, &order, process);
     match order {
@@ -205,7 +206,8 @@ fn has_acknowledged(core: &Core, replica: NodeId, offset: u64) -> bool {
     })
 }
 
-/// Goes on with the messages that wait for replicas.
+/// Looks at each message that waits for replicas: the message goes on waiting or is sent, the replicas are
+/// asked again, or the job fails.
 fn go_on_with_kept(core: &mut Core, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref() else { return };
     let waiting = mode.moves.links.iter().filter_map(|link| Some((link.job, link.kept?)));
@@ -274,8 +276,8 @@ fn close(core: &mut Core, job: JobName, how: Closing) {
     core.control.epoch.advance();
 }
 
-/// Reports to the machine when each source last sent something, before the machine's cron, and counts the
-/// bytes that connections have carried.
+/// Reports to the node's state machine when each source last sent something, before the state machine is
+/// given the time, and counts the bytes that connections have carried.
 pub(super) fn tell_heard(core: &mut Core, now: Now) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     for at in 0..mode.moves.links.len() {
@@ -296,7 +298,7 @@ pub(super) fn tell_heard(core: &mut Core, now: Now) {
     }
 }
 
-/// Reports to a replica's machine the moves that a snapshot contains. On a primary this does nothing,
+/// Reports to a replica's state machine the moves that a snapshot contains. On a primary this does nothing,
 /// because a primary gives such moves up.
 fn tell_of_snapshots(core: &mut Core, now: Now) {
     let imports = core.keyspace.imports();

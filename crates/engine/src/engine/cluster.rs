@@ -14,7 +14,7 @@ impl Engine {
     /// set is loaded.
     ///
     /// # Errors
-    /// The line of the file that cannot be read, with the reason.
+    /// The reason why the node cannot start from the file, with the line if one is to blame.
     pub fn start_cluster(
         &mut self,
         file: Option<&[u8]>,
@@ -56,8 +56,9 @@ impl Engine {
         self.serve_waiting(process);
     }
 
-    /// The next order for the process. Commands, [`Engine::step_cluster`] and [`Engine::end_iteration`] add
-    /// orders; the process takes all orders once an iteration, after these calls.
+    /// The next order for the process. Commands and calls such as [`Engine::step_cluster`] and
+    /// [`Engine::end_iteration`] add orders; the process takes all orders once an iteration, after these
+    /// calls.
     pub fn next_bus_order(&mut self) -> Option<BusOrder> {
         self.core.control.cluster.as_mut()?.orders.pop_front()
     }
@@ -66,12 +67,13 @@ impl Engine {
     /// without cluster mode.
     pub fn cluster_deadline_ns(&self) -> u64 {
         let Some(mode) = &self.core.control.cluster else { return u64::MAX };
-        // Input that the machine received after the end of an iteration must not wait for the next event.
+        // Input that the node's state machine received after the end of an iteration must not wait for the
+        // next event.
         let is_unit_over = mode.machine.awaits_unit_end() && !self.core.has_open_unit();
         if mode.machine.awaits_iteration_end() || is_unit_over {
             return 0;
         }
-        // Keys are deleted and freed in slices, an iteration each.
+        // Keys are deleted and freed in slices, one in each iteration.
         if self.core.keyspace.has_detached() {
             return 0;
         }
@@ -87,7 +89,7 @@ impl Engine {
     }
 
     /// Continues the walk over the keys of slots that are exported: once an iteration, after replies were
-    /// sent. Cost: about a quarter of a millisecond at most. Returns whether there was something to do.
+    /// sent. Cost: at most about a quarter of a millisecond. Returns whether there was something to do.
     #[inline]
     pub fn walk_exports(&mut self, process: &mut dyn Process) -> bool {
         self.core.control.cluster.is_some() && exports::walk_exports(&mut self.core, process)

@@ -7,13 +7,13 @@ use sluice_base::Bytes;
 use sluice_cluster::SlotSet;
 use sluice_control::cluster::exports::{ExportId, ExportNews, SlotExports};
 
-/// Begins to export slots that this node owns. `None` if one of them is in an export already, or
-/// `slots` is empty.
+/// Begins to export slots that this node owns. `None` if one of them is in an export already, `slots` is
+/// empty, or this server is no cluster node.
 pub fn begin_export(engine: &mut Engine, slots: &SlotSet) -> Option<ExportId> {
     exports::begin_export(&mut engine.core, slots)
 }
 
-/// The next bytes of an export's stream; `None` if there are none now.
+/// The next bytes of an export's stream; `None` if there are none now, or the export has ended.
 pub fn take_export_output(engine: &mut Engine, id: ExportId) -> Option<Bytes> {
     exports::take_export_output(&mut engine.core, id)
 }
@@ -28,8 +28,8 @@ pub fn say(engine: &mut Engine, id: ExportId, word: &[u8]) {
     exports::say(&mut engine.core, id, word);
 }
 
-/// Asks that writers of the slots are held as soon as at most `limit` bytes are left to send; `None`
-/// for any number.
+/// Asks that writers of the slots be held once no more than `limit` bytes are left to send; with `None`, at
+/// once.
 pub fn request_pause(engine: &mut Engine, id: ExportId, limit: Option<u64>) {
     exports::request_pause(&mut engine.core, id, limit);
 }

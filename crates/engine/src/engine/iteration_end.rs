@@ -8,8 +8,8 @@
 //! reads.
 //!
 //! Invariants: (1) code that gives a step something to do advances the epoch, or sets a flag of the passing
-//! reasons; (2) after each advance of the epoch, at least one end of an iteration takes all steps; (3)
-//! builds with debug assertions check that each step that was left out had nothing to do.
+//! reasons; (2) after each advance of the epoch, at least one end of an iteration takes all steps; (3) builds
+//! with debug assertions check that no standing reason holds when the steps are left out.
 
 use crate::core::Core;
 use crate::engine::Engine;
@@ -22,9 +22,9 @@ use crate::upkeep::promised::PromisedSteps;
 use sluice_control::process::Process;
 
 impl Engine {
-    /// Does the work of the end of an iteration, after its commands: replicas get the snapshot that they
-    /// ask for, and the bytes that commands have added to the replication stream. Cost: some reads if there
-    /// is nothing to do.
+    /// Does the work of the end of an iteration, after its commands. For example, replicas get the snapshot
+    /// that they ask for, and the bytes that commands have added to the replication stream. Cost: some reads
+    /// if there is nothing to do.
     #[inline]
     pub fn end_iteration(&mut self, process: &mut dyn Process) {
         let epoch = self.core.control.epoch.now();
@@ -38,7 +38,8 @@ impl Engine {
     }
 }
 
-/// Takes all steps of the end of an iteration.
+/// Takes the steps of the end of an iteration; after [`Engine::stop`], only those before the full copies, and
+/// the delivery of the stream.
 #[inline(never)]
 fn take_steps(engine: &mut Engine, process: &mut dyn Process) {
     engine.core.refresh_derived();
@@ -106,8 +107,8 @@ pub mod beside_commands {
         engine.core.control.epoch.now()
     }
 
-    /// Whether the engine has actions for the process, a job is under way, scripts wait for their turn,
-    /// or a change of role is pending.
+    /// Whether the engine has actions for the process, a job is under way, scripts wait for their turn, or a
+    /// change of role or a decision of the link to a primary is pending.
     #[inline]
     pub fn has_news(engine: &Engine) -> bool {
         !engine.core.actions.is_empty()
@@ -117,7 +118,8 @@ pub mod beside_commands {
             || !engine.core.control.replication.link_outputs.is_empty()
     }
 
-    /// Whether this server has a primary, or a decision of a link to one is not carried out yet.
+    /// Whether this server has a primary, or a change of role or a decision of a link to a primary is not
+    /// carried out yet.
     pub fn has_link(engine: &Engine) -> bool {
         let replication = &engine.core.control.replication;
         replication.replica.is_some()

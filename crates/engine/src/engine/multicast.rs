@@ -1,5 +1,5 @@
-//! Messages to groups of connections: which clients may be listed as receivers of a group's messages, and the
-//! taking of these lists.
+//! Messages to groups of connections: how clients join and leave a group, and how the server takes the
+//! messages that are listed for a group.
 
 use crate::engine::Engine;
 use sluice_base::SessionKey;

@@ -83,8 +83,8 @@ impl Engine {
         self.core.control.persistence.aof.report().backlog
     }
 
-    /// Notes how much is not on disk yet: commands that write wait while the backlog is full, and go on
-    /// when it is not.
+    /// Notes how much is not on disk yet: commands that write wait until the backlog is [`AofBacklog::Fine`]
+    /// again.
     #[inline]
     pub fn report_aof_backlog(&mut self, backlog: AofBacklog, process: &mut dyn Process) {
         if backlog != self.core.control.persistence.aof.report().backlog {

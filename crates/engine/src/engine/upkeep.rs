@@ -18,7 +18,7 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::Process;
 
 impl Engine {
-    /// Does the work that is due. Returns the milliseconds until the next call.
+    /// Does the work that is due. Returns the number of milliseconds until the next call is needed.
     pub fn cron(&mut self, process: &mut dyn Process) -> u64 {
         self.core.refresh_derived();
         // A standstill must be noticed before requests that were held go on here.
@@ -75,8 +75,8 @@ impl Engine {
         }
     }
 
-    /// When expiry needs its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX`
-    /// while there is nothing to do.
+    /// When expiry needs its next slice ([`Engine::expire_slice`]): monotonic nanoseconds, `u64::MAX` while
+    /// there is nothing to do, or an open execution unit holds expiry back.
     #[inline]
     pub fn next_expiry_ns(&self) -> u64 {
         match self.core.upkeep.expiry.is_running && self.core.control.between_units(BetweenUnits::Expiry) {
@@ -86,8 +86,8 @@ impl Engine {
     }
 
     /// Goes on with the cycle of expiry under way if a slice is due, and returns whether it was. To be called
-    /// while no command or transaction is in progress, once an iteration. The more often iterations execute
-    /// commands, the more seldom a slice is due.
+    /// while no command or transaction is in progress, once an iteration. While iterations execute commands,
+    /// slices are due less often.
     pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
         let was_due = ExpirySlices::of(&mut self.core).take_expiry_slice(process);
         self.serve_waiting(process);

@@ -11,8 +11,8 @@ use sluice_session::slow_reads::PieceRoom;
 
 impl Engine {
     /// Notes that a migration has ended. To be called while no command or transaction is in progress. While
-    /// CLIENT PAUSE or a failover of the cluster holds writes, the migration keeps its keys: the cron ends
-    /// the migration after the pause.
+    /// writes are held (by CLIENT PAUSE, a failover of the cluster, or a move of slots), a migration that is
+    /// to delete its keys keeps them: the cron ends the migration afterwards.
     pub fn end_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         MigrationEnds::of(&mut self.core).settle_migration(id, outcome, process);
         self.serve_waiting(process);
@@ -46,9 +46,9 @@ impl Engine {
     /// Reports the memory that only slow reads hold. `each_alone` is the sum, over the reads, of the
     /// bytes that this read alone holds. `holding` are the clients whose reads still refer to values.
     ///
-    /// Bytes that two reads share are not in the sum. The bytes that values have lost to other holders
-    /// since the first of the reads began are an upper bound of all that reads hold. During a snapshot this
-    /// bound counts far more than reads hold, and the sum is used instead.
+    /// Bytes that two reads share are not in the sum. So with several reads, the bytes that values have lost
+    /// to other owners since the first of the reads began count instead, if they are more. During a snapshot
+    /// they would count far too much, so the sum is used.
     pub fn set_slow_read_retained(&mut self, each_alone: usize, holding: impl Iterator<Item = SessionKey>) {
         SlowReadSteps::of(&mut self.core).set_slow_read_retained(each_alone, holding)
     }

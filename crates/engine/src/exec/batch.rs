@@ -1,7 +1,7 @@
 //! Batches: parsed requests of one session, prepared together and executed in order.
 //!
-//! Times: the clock is read when the batch begins and after each command; a command starts when its
-//! predecessor has ended.
+//! Times: the batch begins at the last reading of the clock, which is read again after each command; a
+//! command starts when its predecessor has ended.
 
 use crate::cluster::driving::notice_standstill;
 use crate::engine::Engine;
@@ -17,7 +17,8 @@ use sluice_session::{Authentication, Closing, Session};
 /// The result of submitting a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// Number of requests executed or rejected; the input up to the end of the last of them is used up.
+    /// Number of requests executed, queued, rejected, or kept because they wait; the input up to the end of
+    /// the last of them is used up.
     pub executed: usize,
     /// Whether the session goes on with its next request.
     pub flow: Flow,
@@ -49,8 +50,9 @@ struct BatchRun<'a> {
 }
 
 impl Engine {
-    /// Executes requests of a session in order, up to the first that waits or ends the session.
-    /// `requests` are ranges of `input`.
+    /// Executes requests of a session in order, up to the first that waits or ends the session. If the
+    /// session waits already, none is executed; while its script is debugged, they are the debugger's
+    /// commands. `requests` are ranges of `input`.
     pub fn submit(
         &mut self,
         key: SessionKey,

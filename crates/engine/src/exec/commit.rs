@@ -1,10 +1,10 @@
-//! Commit: the effects of commands are reported to watchers, waiting clients, subscribers, replicas
-//! and the log.
+//! Commit: the effects of commands are reported to watchers, tracking clients, waiting clients, subscribers,
+//! replicas, other cluster nodes and the append-only file.
 //!
 //! Steps are at two levels, each in a fixed order that a test prints: [`COMMAND_STEPS`] after each
 //! command, so that the next command of the same unit (a transaction or a script) sees the consequences;
-//! [`UNIT_STEPS`] after the unit, when the other clients may see them. A macro makes the list of names and
-//! the calls out of the same words, so the order is data and costs no indirect call.
+//! [`UNIT_STEPS`] after the unit, when the other clients may see them. A macro makes both the list of names
+//! and the calls from one list of words, so a test can print the order, and no step costs an indirect call.
 
 use crate::cluster::exports::tap::{TappedCommand, tap, tells};
 use crate::cluster::publishing::tell_other_nodes;
@@ -31,13 +31,13 @@ use sluice_subscriptions::watch::{KeyPresence, WatchedChange};
 pub(crate) struct CommitCommand<'a> {
     /// Database in which the command ran.
     pub db: usize,
-    /// Arguments of the command; `None` for work of the cron.
+    /// Arguments of the command; `None` for changes that no command makes, such as those of the cron.
     pub args: Option<&'a Args<'a>>,
     /// Time at which the unit happens.
     pub now: Now,
     /// Protocol of the client that runs the command.
     pub proto: Protocol,
-    /// The client that runs the command; `None` for work of the cron.
+    /// The client that runs the command; `None` for changes that no client asked for.
     pub client: Option<SessionKey>,
 }
 
@@ -90,8 +90,8 @@ steps! {
 }
 
 steps! {
-    /// The steps after each unit that has commands for the replication stream. Clients that wait are
-    /// served after these steps, each in a unit of its own (`Engine::serve_waiting`).
+    /// The steps after each unit that has commands for the replication stream or the append-only file.
+    /// Clients that wait are served after these steps, each in a unit of its own (`Engine::serve_waiting`).
     UNIT_STEPS, commit_unit(unit: CommitUnit<'_>):
     close_stream_unit,
 }
@@ -109,7 +109,8 @@ impl Core {
         if self.effects.take_recorded() || is_told {
             self.commit_effects(unit, db, args, session);
         } else if changes > 0 {
-            // No client watches, waits or subscribes: the case of most changes.
+            // Nothing was recorded, because no client, replica or file needs the changes: the most frequent
+            // case.
             self.effects.take_changes();
             self.control.count_changes(changes);
         }
@@ -224,8 +225,8 @@ impl Core {
         }
     }
 
-    /// Adds commands for the stream to the unit: first the deletions of expired keys, evicted keys and
-    /// expired fields, then the command. Exports of slots get the changes here, too.
+    /// Adds commands for replicas and the append-only file to the unit: first the deletions of expired keys,
+    /// evicted keys and expired fields, then the command. Exports of slots get the changes here, too.
     #[inline]
     fn propagate(&mut self, unit: &mut Unit, command: CommitCommand<'_>) {
         let Core { keyspace, effects, control, units, derived, .. } = self;
@@ -313,7 +314,8 @@ impl Core {
         }
     }
 
-    /// Passes large values to other threads, which free them.
+    /// Passes large values and emptied databases to other threads, which free them, unless a snapshot still
+    /// needs the database.
     #[inline]
     fn hand_over_garbage(&mut self, _: &mut Unit, _: CommitCommand<'_>) {
         if self.effects.has_garbage() {
@@ -337,8 +339,8 @@ impl Core {
         aof.add_unit(unit.commands, unit.grouping, limits.aof_timestamps.then_some(unit.now));
     }
 
-    /// Commits changes that no command asked for: the deletions of the expiry cycle, each on its own and
-    /// in no transaction, and databases that a load has exchanged.
+    /// Commits changes that no command asked for, each on its own and in no transaction: for example the
+    /// deletions of the expiry cycle, and databases that a load has exchanged.
     pub(crate) fn commit_unasked(&mut self, now: Now) {
         self.commit_unasked_before(now, Protocol::Resp2);
     }
@@ -375,7 +377,8 @@ impl Core {
         self.close_own_unit(unit);
     }
 
-    /// Reports all existing keys to their watchers, because a load has brought them.
+    /// Reports all existing keys to their watchers, because a load has brought them, and forgets what was
+    /// recorded of the earlier keys: their local expiry times, and counts of hot keys.
     pub(crate) fn announce_loaded(&mut self, now: Now) {
         let Core { keyspace, control, .. } = self;
         control.replication.local_expiries.clear();
@@ -406,8 +409,8 @@ fn hash_of_key(keyspace: &Keyspace, key: &KeyRef, command: CommitCommand<'_>) ->
     }
 }
 
-/// Reports a database that was emptied or exchanged to the transactions that watch its keys, and to the
-/// clients that wait for one of them.
+/// Reports that a database or one of its slots was emptied, or that two databases were swapped, to the
+/// transactions that watch its keys, and to the clients that wait for one of them.
 fn announce_database(
     keyspace: &Keyspace,
     effects: &Effects,

@@ -2,9 +2,10 @@
 //! and that a user without a right to one of these is refused. The declaration is all that ACL, the cluster
 //! and the prefetch know of a command's keys, databases and channels.
 //!
-//! Invariants: (1) a build with debug assertions checks each command that runs, and no other build does;
-//! (2) an access to a key that is not declared ends the process, so that every test, the differential
-//! test and the upstream suite find it; (3) exemptions are data, each with a reason.
+//! Invariants: (1) a build with debug assertions checks each command that runs, unless a test turns the check
+//! off, and no other build does; (2) an access that is neither declared nor exempt ends the process, so that
+//! every test, the differential test and the upstream suite find it; (3) exemptions are data, each with a
+//! reason.
 
 mod check;
 
@@ -57,7 +58,7 @@ impl RightsProbes {
         RightsProbes { users }
     }
 
-    /// Bytes that the allocator has given out.
+    /// Bytes of heap memory that the users take, as the allocator rounds them.
     pub(crate) fn footprint(&self) -> usize {
         self.users.footprint()
     }

@@ -150,8 +150,8 @@ impl HandlerContexts<'_> {
     }
 
     /// Whether the session's user may read keys whose names are only in the data, as SORT by a pattern
-    /// does. For a user with rules, the answer is computed for SORT only, and is `false` for other
-    /// commands.
+    /// does. For a user with limited rights, the answer is computed for SORT and SORT_RO only, and is `false`
+    /// for other commands.
     #[inline(always)]
     fn reads_any_key(&self, session: &Session, spec: &'static Spec, args: Args<'_>) -> bool {
         session.mask & gate::RIGHTS == 0 || self.sorts_by_any_key(session, spec, args)
@@ -412,7 +412,8 @@ impl HandlerContexts<'_> {
         result
     }
 
-    /// Updates a session whose rights a server command may have changed.
+    /// Applies changes of users to all sessions, and updates the mask of the session whose command may have
+    /// changed them.
     #[cold]
     fn after_server(&mut self, session: &mut Session) {
         UserUpdates::of(self.core).apply_users(Some(session));

@@ -23,7 +23,8 @@ use sluice_session::Session;
 pub(crate) enum CommandEnding {
     /// The reply is written.
     Done,
-    /// The reply is an error; output that the handler had written before is discarded.
+    /// The reply is an error, and output that the handler had written before is discarded; or the handler has
+    /// written a reply that contains an error.
     Failed,
     /// The session waits with the command. MONITOR shows the command now, and not when it runs again.
     Blocked,
@@ -35,12 +36,12 @@ pub(crate) enum CommandEnding {
     Produced,
     /// The client whose reply was being produced is gone.
     Lost,
-    /// The command's wait was ended with a reply, without running the command again: by a timeout,
-    /// acknowledgements, or CLIENT UNBLOCK.
+    /// The command's wait was ended with a reply, without running the command again: for example by a
+    /// timeout, acknowledgements, CLIENT UNBLOCK, or the end of a load.
     Answered,
     /// The command was read from an append-only file.
     Replayed,
-    /// The run is suspended between two of its commands and goes on in a later iteration.
+    /// The run, an EXEC or a script, is suspended and goes on in a later iteration.
     Yields,
 }
 
@@ -60,9 +61,9 @@ pub(crate) struct Ended<'a> {
     pub mark: Mark,
     /// Bytes of the reply that did not pass through the outbox.
     pub produced_bytes: usize,
-    /// Processor time of earlier slices of a suspended run, ns.
+    /// Time of earlier slices of a suspended run, ns.
     pub earlier_ns: u64,
-    /// Processor time, ns. For a run that ends now the step `take_time` sets it.
+    /// Time of the whole command, ns. For a run that ends now the step `take_time` sets it.
     pub duration_ns: u64,
     /// The part of `duration_ns` on the main thread, for which all clients waited.
     pub executing_ns: u64,
@@ -75,7 +76,7 @@ pub(crate) struct CommandCost {
     pub request_bytes: usize,
     /// Bytes of the reply that are sent to the client.
     pub reply_bytes: usize,
-    /// Processor time of the command, ns.
+    /// Time of the command, ns.
     pub duration_ns: u64,
 }
 
@@ -148,8 +149,8 @@ endings! {
 }
 
 impl Core {
-    /// Ends a command in any way but the usual one. Returns [`Ended::executing_ns`], which the step
-    /// `take_time` sets for the endings that take it.
+    /// Takes the steps of an ending, not inlined: for all callers except the usual path. Returns
+    /// [`Ended::executing_ns`], which the step `take_time` sets for the endings that take it.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_command(
@@ -177,7 +178,8 @@ impl Core {
     }
 
     /// Records keys for features that few servers use: a writable replica remembers keys to which its
-    /// own clients give an expiry time, and HOTKEYS counts.
+    /// own clients give an expiry time, and accesses to keys are counted for HOTKEYS and the page of the
+    /// metrics endpoint, until a command empties the database.
     #[inline(always)]
     fn note_keys(
         &mut self,
@@ -230,7 +232,7 @@ impl Core {
         ended.executing_ns = ended.duration_ns;
     }
 
-    /// Counts the command for INFO.
+    /// Counts the command for INFO and for the client's line in CLIENT LIST.
     #[inline(always)]
     fn count(
         &mut self,

@@ -1,11 +1,11 @@
-//! The open unit: an EXEC that is suspended between two of its commands, or a script that has used up
-//! its slice, and goes on in a later iteration.
+//! The open unit: an EXEC that is suspended between two of its commands, or a script that has used up its
+//! slice or was stopped by its debugger. It goes on in a later iteration.
 //!
-//! Invariants: (1) while a unit is open, the gate postpones the commands of all other clients, and no
-//! work of [`BetweenUnits`](sluice_control::between_units::BetweenUnits) is done; (2) the unit owns the
-//! commands that it has recorded, and commits them as one at its end; (3) a unit that has begun is
-//! finished even if its client is gone, and only the reply is lost; but a script that has written nothing is
-//! then ended early.
+//! Invariants: (1) while a unit is open, the gate postpones or rejects the commands of all other clients,
+//! except for acknowledgements of replicas, and no work of
+//! [`BetweenUnits`](sluice_control::between_units::BetweenUnits) is done; (2) the unit owns the commands that
+//! it has recorded, and commits them as one at its end; (3) a unit that has begun is finished even if its
+//! client is gone, and only the reply is lost; but a script that has written nothing is then ended early.
 
 mod lifecycle;
 
@@ -44,7 +44,7 @@ impl OpenUnit {
         self.at.script.as_ref().is_some_and(|run| run.is_stopped())
     }
 
-    /// Bytes that the allocator has given out.
+    /// Bytes of heap memory that the open unit takes without the Lua machine, as the allocator rounds them.
     pub(crate) fn footprint(&self) -> usize {
         let commands = self.unit.commands.as_deref().map_or(0, |commands| commands.footprint_boxed());
         let request = self.request.as_deref().map_or(0, Waiting::footprint);

@@ -1,11 +1,11 @@
 //! Replaying an append-only file: its commands run again as when they were appended. The engine that runs
 //! them is not the server's, but a second one on the thread of the load (`loading/aof.rs`).
 //!
-//! Invariants: (1) no command is refused, deferred, counted or propagated, because that was decided when it
-//! was appended; (2) a key past its expiry time exists until the log deletes it, because later commands of
-//! the log may have used the key while it was alive; (3) a transaction runs when its EXEC is read, and does
-//! not run if the file ends before that, or DISCARD has ended it; (4) besides the keyspace, a replay holds in
-//! memory one piece of the file, one record and one transaction.
+//! Invariants: (1) the gate refuses no command, and none is deferred, counted or propagated, because that was
+//! decided when it was appended; (2) a key past its expiry time exists until the log deletes it, because
+//! later commands of the log may have used the key while it was alive; (3) a transaction runs when its EXEC
+//! is read, and does not run if the file ends before that, or DISCARD has ended it; (4) besides the keyspace,
+//! a replay holds in memory one piece of the file, one record and one transaction.
 
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -53,7 +53,7 @@ struct Replay {
 struct ReplayedFile<'a> {
     name: &'a str,
     is_old_style: bool,
-    /// Whether the server's log has named the snapshot at the file's beginning.
+    /// Whether it was logged that the snapshot at the file's beginning is being read.
     has_named_preamble: bool,
 }
 
@@ -67,8 +67,8 @@ fn loads_libraries(spec: &Spec) -> bool {
 
 impl Engine {
     /// Replays an opened file of an append-only file into the keyspace; `before` is the size in bytes of
-    /// the files before it. Returns how the file ended. Errors: the reason is logged already, and a part of
-    /// the data is loaded. Cost: O(file).
+    /// the files before it. Returns how the file ended. Errors: a part of the data is loaded; the reason is
+    /// logged already, unless the load was stopped. Cost: O(file).
     pub(crate) fn replay_aof(
         &mut self,
         part: &mut AofPart,
@@ -386,7 +386,7 @@ impl Replay {
 }
 
 impl ReplayedFile<'_> {
-    /// Logs the beginning of the snapshot at the file's beginning, once.
+    /// Logs once that the snapshot at the file's beginning is being read.
     fn enter_preamble(&mut self, process: &mut ReplayProcess<'_, '_>) {
         if !std::mem::replace(&mut self.has_named_preamble, true) {
             let text = match self.is_old_style {
@@ -437,7 +437,8 @@ impl ReplayedFile<'_> {
         NotLoaded::Failed
     }
 
-    /// Ends the replay at the end of the file: whole, or cut within a record or a transaction.
+    /// Ends the replay at the end of the file: whole, or cut within a record or a transaction. A file that
+    /// ends within its snapshot is an error.
     fn end(
         &self,
         read: u64,

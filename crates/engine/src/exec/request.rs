@@ -227,8 +227,9 @@ impl Engine {
         Next::Done
     }
 
-    /// Handles an outcome other than the usual one: begins a wait, suspends the run, or does the work in
-    /// place inside a transaction, where no command can wait.
+    /// Handles an outcome other than the usual one: a reply that contains an error, a wait, a reply that a
+    /// thread produces, a suspension, or a migration. Inside a transaction or script, where no command can
+    /// wait, the migration is done in place.
     #[cold]
     fn defer(
         &mut self,
@@ -399,8 +400,8 @@ impl Engine {
     }
 
     /// Rejects a request that names no command, or has a wrong number of arguments. Unauthenticated
-    /// clients get NOAUTH, so that the names of existing commands stay hidden. Only for a wrong number of
-    /// arguments of a command that needs no authentication they get the error of arity.
+    /// clients get NOAUTH, so that the names of existing commands stay hidden. If the command needs no
+    /// authentication and only the number of its arguments is wrong, they get the error of arity.
     #[cold]
     fn reject_unknown(
         &mut self,
@@ -500,7 +501,8 @@ impl Engine {
         self.reject(session, spec, &error, args, request, process);
     }
 
-    /// Replies with an error to a request that does not run.
+    /// Replies with an error to a request that does not run, and marks an open transaction of a client as
+    /// aborted.
     #[cold]
     fn answer_error(
         &mut self,
@@ -539,7 +541,7 @@ impl Engine {
 }
 
 impl Core {
-    /// Writes an error reply and counts it.
+    /// Counts an error and writes the reply, unless the client's mode of replies drops it.
     #[cold]
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &CmdError) {
         let text = error.wire();

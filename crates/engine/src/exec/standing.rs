@@ -17,13 +17,13 @@ pub(crate) enum Standing {
 /// Properties of the commands of a standing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StandingRow {
-    /// The command may wait: for a key, for replicas, for the end of a save, for a thread that produces its
-    /// reply.
+    /// The command may wait, for example for a key, for replicas, or for a thread that produces its reply.
     pub may_wait: bool,
     /// The gate may postpone or queue the command.
     pub may_be_postponed: bool,
     /// The bytes of the request count for the client, and CLIENT LIST shows the command as the last one.
-    /// Otherwise the bytes were counted for the enclosing request, or when the command was queued.
+    /// Otherwise the bytes were counted for the enclosing request, or when the command was queued; those of a
+    /// replayed command are not counted.
     pub counts_request: bool,
     /// CLIENT REPLY applies to this reply. Otherwise it applies to the reply of the enclosing request.
     pub ends_reply: bool,

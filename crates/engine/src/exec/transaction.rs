@@ -1,8 +1,9 @@
 //! Transactions: MULTI queues commands, and EXEC runs them as one execution unit.
 //!
 //! EXEC has no handler: the queued commands may be of any kind, so they run with the whole engine, each
-//! in its own context. A command was checked when it was queued. Checks of the state of the server
-//! (memory, a pause) are made for EXEC itself, with the flags of all queued commands.
+//! in its own context. A command was checked when it was queued, and the rights of the user are checked again
+//! when it runs. Checks of the state of the server (memory, a pause) are made for EXEC itself, with the flags
+//! of all queued commands.
 
 use crate::cluster::redirect::{SlotRoute, note_route, route_of};
 use crate::cluster::slot_costs::count_request;
@@ -86,8 +87,8 @@ impl Engine {
         self.core.control.apply_reply_mode(session, mark, process);
     }
 
-    /// Closes a client whose queue is larger than `client-query-buffer-limit`, as if one request
-    /// were so large.
+    /// Closes a client whose queue and query buffer are together larger than `client-query-buffer-limit`, as
+    /// if one request were so large.
     #[cold]
     fn end_overlong(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
@@ -95,7 +96,8 @@ impl Engine {
         note_query_buffer_disconnection(&mut self.core.stats, &session.caller.origin.addr, process);
     }
 
-    /// EXEC: runs the queued commands, as commands of `unit`, if the conditions among the arguments hold.
+    /// EXEC: runs the queued commands, as commands of `unit`, if none was rejected when it was queued, no
+    /// watched key was changed, and the conditions among the arguments hold.
     pub(crate) fn run_transaction(
         &mut self,
         unit: &mut Unit,

@@ -1,6 +1,6 @@
-//! The execution unit: commands that take effect at one moment for all other clients. A unit is a
-//! command, an EXEC, the service of a client that waited, or a deletion by the cron.
-//! `exec/unit/lifecycle.rs` opens and closes units.
+//! The execution unit: commands that take effect at one moment for all other clients. A unit is a command, an
+//! EXEC, the service of a client that waited, or a change that no client asked for, such as a deletion by the
+//! cron. `exec/unit/lifecycle.rs` opens and closes units.
 
 mod lifecycle;
 
@@ -43,7 +43,8 @@ pub(crate) enum CountedSlot {
     OfKeys,
     /// The slot of the keys of the queued commands, or of the keys of the script's calls.
     Of(HashSlot),
-    /// No slot: a script that may cross slots has called a command with keys.
+    /// No slot: a script has called a command whose keys are in several slots, or a script that may cross
+    /// slots has called one with keys.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! Accesses that HOTKEYS counts.
+//! Counts of accesses to keys, for HOTKEYS and for the page of the metrics endpoint.
 
 use crate::core::Core;
 use sluice_command::derive::keys::key_row;
@@ -12,9 +12,9 @@ use sluice_scripts::shebang::runs_script;
 use sluice_session::Session;
 
 impl Core {
-    /// Counts the keys that a command names, a random sample of them, after the command has run. Each
-    /// command of a transaction or a script is counted by itself. Commands from this server's primary are
-    /// not counted, because they are the primary's load.
+    /// Counts the keys that a command names, or a random sample of them, after the command has run. Each
+    /// command of a transaction or a script is counted by itself. Commands from this server's primary are not
+    /// counted, because they are the primary's load.
     #[cold]
     pub(crate) fn count_hot_keys(
         &mut self,

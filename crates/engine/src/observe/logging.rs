@@ -1,4 +1,4 @@
-//! The command log, and the feed of MONITOR.
+//! Records of commands in the command log and the latency monitor, and the feed of MONITOR.
 
 use crate::core::Core;
 use crate::exec::standing::Standing;
@@ -22,15 +22,15 @@ pub(crate) struct Loggable<'a> {
     pub request_bytes: usize,
     /// Bytes of the command's reply.
     pub reply_bytes: usize,
-    /// Processor time of the command, ns.
+    /// Time of the command, ns.
     pub duration_ns: u64,
     /// The part of `duration_ns` on the main thread, for which all clients waited.
     pub executing_ns: u64,
 }
 
 impl Core {
-    /// Adds a command to the logs whose thresholds it has reached. Its latency is the time on
-    /// the main thread.
+    /// Adds a command to the command logs whose thresholds it has reached, unless its flags forbid that, and
+    /// its time on the main thread to the latency monitor.
     #[cold]
     pub(crate) fn log_command(&mut self, session: &Session, command: Loggable<'_>, now: Now) {
         let Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns } = command;
@@ -62,7 +62,8 @@ impl Core {
         }
     }
 
-    /// Shows a command that has run to the sessions of MONITOR. The line follows the command's own reply.
+    /// Shows a command that has run to the sessions of MONITOR, unless its flags forbid that. The line
+    /// follows the command's own reply.
     #[cold]
     pub(crate) fn feed_monitors(
         &mut self,

@@ -169,9 +169,9 @@ impl PageRows<'_> {
         shown_moves(mode, keyspace, sessions).take(MOVES_SHOWN).map(row).collect()
     }
 
-    /// The nodes of the cluster, and how many there are: first this node with its shard and those that do
-    /// not answer, then each primary with its replicas, in the order of slots. Cost: O(nodes), of which
-    /// only those that are shown are sorted.
+    /// The nodes of the cluster to show, and how many there are in all: first this node with its shard and
+    /// those that do not answer, then each primary with its replicas, in the order of slots. Cost: O(nodes),
+    /// of which only those that are shown are sorted.
     fn nodes(&self, now: Now) -> (Vec<NodeRow>, usize) {
         let Some(mode) = self.core.control.cluster.as_deref() else { return (Vec::new(), 0) };
         let mut nodes: Vec<NodeFacts<'_>> = mode.machine.nodes().collect();
@@ -193,8 +193,8 @@ impl PageRows<'_> {
         fault.map(|fault| ("aof_fault", fault.clone())).into_iter().collect()
     }
 
-    /// Samples some keys while a viewer asks for the largest keys or for the sizes of slots; ends the
-    /// counting of accesses when no viewer does.
+    /// Samples some keys while a viewer asks for the largest keys or for the sizes of slots. While a viewer
+    /// asks for keys, ends the windows in which accesses are counted; otherwise ends the counting.
     pub(crate) fn look_at_keys(&mut self, now: Now, hz: u64, process: &mut dyn Process) {
         let (watch, hot_keys) =
             (&mut self.core.upkeep.cron.page, &mut self.core.control.clients.hot_keys.page);
@@ -276,8 +276,9 @@ impl PageRows<'_> {
         }
     }
 
-    /// Names of keys are shown to a user who may read every key of each database that holds keys, and of
-    /// each database in `names_in`, because a database whose key was hot may be empty by now.
+    /// Names of keys are shown to a user who may read every key of each database that holds keys, and of each
+    /// database in `names_in`, because a database whose key was hot may be empty by now. Arguments of slow
+    /// commands are shown if the user may also run COMMANDLOG GET.
     fn may_show(&self, user: &User, names_in: &BTreeSet<usize>) -> MayShow {
         let count = self.core.keyspace.databases();
         let reads_all = |spec: &'static Spec, args: &[&[u8]]| {

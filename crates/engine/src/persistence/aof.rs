@@ -117,8 +117,8 @@ impl Appending<'_> {
         }
     }
 
-    /// Lists as ready the sessions whose output has waited for a position that is durable now, or need not
-    /// wait any more.
+    /// Lists as ready the sessions whose output has waited for a position that is durable now, and those that
+    /// need not wait any more.
     #[inline]
     pub(crate) fn list_durable_output(&mut self) {
         let bound = bound_of(&self.core.control);

@@ -28,8 +28,8 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 /// Used memory divided by this is the other bound on what a job may hold: see [`HELD_BYTES_MAX`].
 const HELD_SHARE: usize = 10;
 
-/// Time in which the thread must have written what exceeds the budget, ns. There is such a time because the
-/// changes of a single command or transaction may capture any amount.
+/// Time in which the thread must have written what exceeds the budget, ns. A job is not given up at once,
+/// because the changes of a single command or transaction may capture any amount.
 const OVER_BUDGET_NS_MAX: u64 = 2_000_000_000;
 
 /// Steps of the job that writes in the background.
@@ -46,7 +46,7 @@ impl<'a> Jobs<'a> {
 
 impl Jobs<'_> {
     /// Makes a cut of the whole keyspace, that is a snapshot of this moment, and has it written to the file
-    /// `target`. To be called as [`Jobs::begin_job`].
+    /// `target`. May be called when [`Jobs::begin_job`] may. Errors: the process cannot write the file.
     pub(crate) fn begin_file_job(
         &mut self,
         target: BackgroundFile,
@@ -117,7 +117,8 @@ impl Jobs<'_> {
         slice
     }
 
-    /// Gives up a job that has held too much memory for too long, and returns whether it did.
+    /// Gives up a job that has held too much memory for too long while it captured the data, and returns
+    /// whether it did.
     fn is_over_budget(&mut self, process: &mut dyn Process) -> bool {
         let Some(state) = self.core.job_state() else { return false };
         let used = process.used_memory(&self.core.keyspace).saturating_sub(state.held_bytes);
@@ -155,7 +156,8 @@ impl Jobs<'_> {
         Some(job.began)
     }
 
-    /// Gives up a job whose thread has written nothing for [`STALLED_S`]; once a second.
+    /// Gives up a job whose thread has written nothing for [`STALLED_S`], or for [`STALLED_AT_END_S`] at its
+    /// end; once a second.
     pub(crate) fn watch_job(&mut self, now: Now, process: &mut dyn Process) {
         let Some(job) = &mut self.core.job else { return };
         let progress = job.writing.progress();

@@ -35,7 +35,8 @@ const LEAVING_MS_MIN: u64 = 200;
 /// Result of an order to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndBegun {
-    /// The server waits for a condition. The end is reported as [`Action::Shutdown`].
+    /// The server waits for a condition. The end is reported as [`Action::Shutdown`], and an end that is
+    /// given up as [`Action::KeepRunning`].
     Waits,
     /// There is nothing left to wait for: the process may end.
     Ends,
@@ -144,7 +145,7 @@ impl ServerEnd<'_> {
         }
     }
 
-    /// Orders a replica with all data to take over, if the end is to be handed over. A node that is a
+    /// Orders a replica with all data to take over, if the order to end says FAILOVER. A node that is a
     /// replica itself has only its readers to redirect. Returns whether to wait for the handover.
     fn hand_over_for_end(&mut self, process: &mut dyn Process) -> bool {
         let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return false };

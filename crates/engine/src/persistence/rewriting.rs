@@ -11,7 +11,7 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
 use sluice_numbers::facts::AofFacts;
 
-/// Why a rewrite is needed, as the growth of the file and the free disk space say.
+/// Whether and why a rewrite is needed, as the growth of the file and the free disk space say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RewriteReason {
     Nothing,
@@ -88,7 +88,7 @@ impl Rewrites<'_> {
     }
 
     /// Begins a rewrite. To be called while no command or transaction is in progress and no job is under way.
-    /// Returns whether it has begun; the log says why not.
+    /// Returns whether it has begun; if not, the log has said why.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
         assert!(
             !self.core.is_loading(),
@@ -134,7 +134,7 @@ impl Rewrites<'_> {
     }
 
     /// Begins an append-only file that has the RDB file from which the data were just loaded as its base.
-    /// Returns whether it has begun; otherwise a rewrite is needed.
+    /// Returns whether it has begun; otherwise an append-only file that is wanted needs a rewrite.
     pub(crate) fn begin_aof_with_snapshot(&mut self, process: &mut dyn Process) -> bool {
         let control = &mut self.core.control;
         let is_unchanged = control.persistence.loaded_file_at.take() == Some(control.persistence.dirty);
@@ -184,7 +184,8 @@ impl Rewrites<'_> {
         self.core.control.persistence.rewriting.is_snapshot_wanted(process)
     }
 
-    /// Ends the current file, and begins the file for the commands that follow the data of the new base.
+    /// Ends the current file and, if `appendonly` is on, begins the file for the commands that follow the
+    /// data of the new base.
     fn switch_for_rewrite(&mut self, process: &mut dyn Process) -> Result<(), SaveError> {
         let wants_aof = self.core.control.config.bool(param::APPENDONLY);
         let increment = match (wants_aof, self.core.control.persistence.aof.is_on()) {
@@ -300,7 +301,7 @@ impl Rewrites<'_> {
         }
     }
 
-    /// Begins a rewrite that is scheduled, or due because the file has grown.
+    /// Begins a rewrite that is scheduled, or due because the file has grown or the disk runs out of space.
     pub(crate) fn rewrite_if_due(&mut self, now: Now, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Rewrite) {
             return;

@@ -11,10 +11,10 @@ use sluice_control::persistence::saving::in_place::{PARTLY_LOADED, prepare_end, 
 use sluice_control::persistence::saving::{JobAsk, UnderWay, Why};
 use sluice_control::process::{Process, SaveError};
 
-/// Seconds between a failed save and the next attempt.
+/// The cron begins no save within this many seconds after an attempt that failed.
 const RETRY_S: i64 = 5;
 
-/// Steps of the saves of the data: their begin, and the save at the end of the server.
+/// Steps of the saves of the data.
 pub(crate) struct Saves<'a> {
     core: &'a mut Core,
 }
@@ -49,7 +49,8 @@ impl Saves<'_> {
 
     #[cold]
     fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
-        // Data that are being loaded are not saved.
+        // Data that are being loaded are not saved, and no file replaces one that is to become the base of
+        // the append-only file.
         if self.core.is_loading()
             || self.core.control.awaits_sync_file()
             || Rewrites::of(self.core).is_snapshot_wanted(process)
@@ -145,8 +146,8 @@ impl Saves<'_> {
         }
     }
 
-    /// Saves the empty databases after FLUSHALL if save points are configured. After a successful save, no
-    /// change counts as unsaved.
+    /// Ends a background save after FLUSHALL, and saves the empty databases if save points are configured.
+    /// After a successful save, no change counts as unsaved.
     #[cold]
     pub(crate) fn save_emptiness(&mut self, process: &mut dyn Process) {
         self.core.control.replication.local_expiries.clear();

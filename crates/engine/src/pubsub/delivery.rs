@@ -1,8 +1,9 @@
 //! Delivery of messages from a command to the clients that have subscribed, and keyspace notifications.
 //!
 //! A message is written once for each protocol version among its receivers. Small messages are copied into
-//! every outbox, large ones are shared. Messages to the client that runs a command wait until its reply is
-//! written. A receiver whose unread output reaches its limit receives nothing more and is closed.
+//! every outbox, or once for all receivers that are listed for a group (`multicast`); large ones are shared.
+//! Messages to the client that runs a command wait until its reply is written. A receiver whose unread output
+//! reaches its limit receives nothing more and is closed.
 
 use crate::cluster::slot_costs::count_message;
 use crate::core::Core;
@@ -41,7 +42,7 @@ impl Core {
         self.control.clients.pubsub.outgoing.targets = targets;
     }
 
-    /// Appends the messages that a client has published to itself, and logs the clients that a message
+    /// Appends the messages that a command has sent to its own client, and logs the clients that a message
     /// has closed: to be called after a command's reply if `Outgoing::is_unfinished` says so.
     #[cold]
     pub(crate) fn finish_delivery(&mut self, session: &mut Session, process: &mut dyn Process) {
@@ -134,7 +135,7 @@ impl Delivery<'_> {
         pubsub.outgoing.buffers = sent.finish(&mut pubsub.outgoing);
     }
 
-    /// The subscriptions, and the state that sending changes beside them.
+    /// The subscriptions, and the other state that sending changes.
     fn parts(&mut self) -> (&mut PubSub, MessageReceivers<'_>) {
         let Control {
             clients: ClientRelations { pubsub, ready, to_close, multicasts, .. },
@@ -348,5 +349,6 @@ fn encode(
 }
 
 /// Size in bytes from which a message is shared by its receivers. Measured with a hundred receivers, kernel
-/// included: a copy for each costs less up to 2 KiB, as much at 4 KiB, and half as much again at 16 KiB.
+/// included: a copy for each receiver costs less than sharing up to 2 KiB, as much at 4 KiB, and one and a
+/// half times as much at 16 KiB.
 pub const SHARED_BYTES_MIN: usize = 4096;

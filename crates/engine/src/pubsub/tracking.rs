@@ -40,8 +40,8 @@ impl<'a> TrackingSteps<'a> {
 }
 
 impl Core {
-    /// Remembers the keys that a command of a tracking client has read. A separate function, because
-    /// few clients track.
+    /// Remembers the keys that a command of a tracking client has read, and ends the effect of CLIENT CACHING
+    /// after the command. A separate function, because few clients track.
     #[cold]
     #[inline(never)]
     pub(crate) fn remember_reads(
@@ -91,8 +91,9 @@ impl Core {
         }
     }
 
-    /// Asks the clients of an evicted row to drop their copies of the key. The name of the key is kept in
-    /// the row, or found by the key's hash; if it is neither, the clients drop all copies.
+    /// Asks the clients of a row that was taken from the table, by an eviction or with a lost slot, to drop
+    /// their copies of the key. The name of the key is kept in the row, or found by the key's hash; if it is
+    /// neither, the clients drop all copies.
     fn send_row_of_hash(&mut self, hash: u64, row: &Row, now: Now, own: Protocol) {
         let Core { keyspace, control, sessions, units, .. } = self;
         let searched = keyspace.databases().min(SEARCHED_DATABASES);
@@ -389,7 +390,8 @@ const KEPT_NAME_BYTES_MAX: usize = 1024;
 /// Number of databases in which the name of an evicted row is searched.
 const SEARCHED_DATABASES: usize = 16;
 
-/// Rows evicted between two readings of the clock after the bound was lowered.
+/// Rows evicted between two readings of the clock after the bound was lowered. Every command may evict at
+/// least as many.
 const VICTIMS_AT_ONCE: usize = 64;
 
 /// Nanoseconds of eviction in an iteration after the bound was lowered.

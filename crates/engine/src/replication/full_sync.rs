@@ -13,10 +13,10 @@
 //! clients that ask for a snapshot and do not read it cost one snapshot; (2) a snapshot is queued piece by
 //! piece, a few pieces ahead of the replica, so that progress shows, and the job does not wait for
 //! replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut
-//! on waits in the backlog meanwhile; (5) a replica that reads a snapshot up to an end mark (capability
-//! `eof`) is sent the snapshot while it is made, and a replica that needs the length in advance is sent the
-//! snapshot when it is whole; if the producer of the snapshot waits for all replicas, a replica that needs
-//! the length is closed at once, because it and the producer would wait for each other.
+//! on waits in the backlog or on disk meanwhile; (5) a replica that reads a snapshot up to an end mark
+//! (capability `eof`) is sent the snapshot while it is made, and a replica that needs the length in advance
+//! is sent the snapshot when it is whole; if the producer of the snapshot waits for all replicas, a replica
+//! that needs the length is closed at once, because it and the producer would wait for each other.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -41,13 +41,13 @@ use sluice_snapshot::{RdbAux, SnapshotFile};
 /// Version of the snapshot format that a replica can read.
 fn version_for(announced: &Announced) -> Version {
     // A replica that reads up to a mark is recent, but only versions from 9.0 on know our version of the
-    // format, and announce their own.
+    // format, and announce their own. A client that reads no mark gets our version.
     let is_older = announced.eof && announced.version < VERSION_9;
     if is_older { Version::Common } else { Version::Valkey }
 }
 
-/// The best compression that `repl-compression` allows and all these replicas read. A replica that needs
-/// the length gets a snapshot that any server can read.
+/// The best compression that `repl-compression` allows and all these replicas read. If a replica needs the
+/// length in advance, the snapshot is not compressed, so that any server can read it.
 fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<CompressionMethod> {
     let reads = |announced: &Announced, codec| match codec {
         CompressionMethod::Lz4 => announced.eof && announced.lz4,
@@ -112,8 +112,8 @@ impl FullCopies<'_> {
         session.note_output(&mut control.clients.ready);
     }
 
-    /// Begins a snapshot for the replicas that have asked for one, unless another is still being read,
-    /// and queues the new pieces of the current one. Cost: that of a cut.
+    /// Begins a snapshot for the replicas that have asked for one, if it may begin now (invariant (1),
+    /// `repl-diskless-sync-delay`), and queues the new pieces of the current one. Cost: that of a cut.
     #[inline]
     pub(crate) fn serve_full_syncs(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.full_syncs.are_under_way() {
@@ -177,9 +177,10 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Whether the replicas that have asked for a snapshot have waited long enough for others to share
-    /// it: `repl-diskless-sync-delay`. As in the reference, the delay applies to replicas that read up
-    /// to a mark.
+    /// Whether the replicas that have asked for a snapshot have waited long enough for others to share it
+    /// (`repl-diskless-sync-delay`), or are many enough (`repl-diskless-sync-max-replicas`). As in the
+    /// reference, the delay applies to replicas that read up to a mark; without `repl-diskless-sync` there is
+    /// none.
     fn is_sync_due(&self, now: Now) -> bool {
         let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.core.control;
         let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);
@@ -264,7 +265,8 @@ impl FullCopies<'_> {
         Ok(pieces)
     }
 
-    /// Auxiliary fields of a snapshot for replicas: the offset of the stream at the snapshot's cut.
+    /// Auxiliary fields of a snapshot for replicas, among them the offset of the stream at the snapshot's
+    /// cut.
     fn about_stream(&self, process: &mut dyn Process) -> RdbAux<'_> {
         let stream = &self.core.control.replication.stream;
         let db = stream.selected().filter(|_| !mistake::is_made(Mistake::SnapshotOfDbZero));
@@ -314,9 +316,9 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Begins to send a replica its snapshot, and attaches it to the stream. A replica that reads up to a
-    /// mark finds the mark only if no bytes follow it, so the stream waits until the replica has
-    /// acknowledged the snapshot.
+    /// Begins to send a replica its snapshot, and attaches the replica to the stream, unless it has asked for
+    /// the snapshot alone. A replica that reads up to a mark finds the mark only if no bytes follow it, so
+    /// the stream waits until the replica has acknowledged the snapshot.
     fn begin_sending(
         &mut self,
         wanted: SyncRequest,
@@ -372,7 +374,8 @@ impl FullCopies<'_> {
         process.log(LogLevel::Notice, &format!("Synchronization with replica {name} begins"));
     }
 
-    /// Queues new pieces for each replica that has taken the pieces queued before.
+    /// Queues new pieces for each replica that has taken the pieces queued before. Closes the replicas that
+    /// need the length in advance if the snapshot cannot be written to disk first.
     fn feed_readers(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         let Core { sessions, control, .. } = self.core;
@@ -427,8 +430,8 @@ impl FullCopies<'_> {
         }
     }
 
-    /// Keeps replicas that wait for a snapshot from timing out, and closes those that take nothing;
-    /// once a second.
+    /// Keeps replicas that wait for a snapshot from timing out, and closes replicas that take nothing of
+    /// their snapshot or do not acknowledge the stream; once a second.
     pub(crate) fn watch_full_syncs(&mut self, now: Now, process: &mut dyn Process) {
         let timeout_s = u64::try_from(self.core.control.config.int(param::REPL_TIMEOUT)).unwrap_or(0);
         let Core { sessions, control, .. } = self.core;
@@ -481,7 +484,7 @@ impl FullCopies<'_> {
     }
 }
 
-/// The line that is sent before a snapshot.
+/// The line that is sent before a snapshot; empty if the client expects none.
 fn greet(greeting: SyncGreeting, stream: &mut ReplicationStream, client: ClientId) -> String {
     match greeting {
         SyncGreeting::None => String::new(),

@@ -160,7 +160,8 @@ impl LinkSteps<'_> {
     }
 
     /// Whether the received snapshot is to replace the RDB file now. The replacement waits while the RDB
-    /// file is about to become the base of the append-only file. Returns `true` only once for a snapshot.
+    /// file is about to become the base of the append-only file. Returns `true` only once for a snapshot, and
+    /// then ends a background save.
     pub(crate) fn takes_commit(&mut self, process: &mut dyn Process) -> bool {
         if !self.core.control.replication.replica.as_ref().is_some_and(|role| role.commit_waits)
             || Rewrites::of(self.core).is_snapshot_wanted(process)

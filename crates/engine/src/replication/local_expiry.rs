@@ -13,7 +13,7 @@ use sluice_session::Session;
 /// Keys checked between two readings of the clock.
 const KEYS_PER_LOOK: usize = 64;
 
-/// Nanoseconds of processor time for one call of the cron.
+/// Maximum nanoseconds for one call of the cron.
 const BUDGET_NS: u64 = 1_000_000;
 
 impl Core {
@@ -45,8 +45,8 @@ impl Core {
 }
 
 impl ExpirySlices<'_> {
-    /// Deletes those keys that clients of this replica have written and that have expired. Returns whether
-    /// there were any.
+    /// Deletes those keys that clients of this replica have written and that have expired, as far as the time
+    /// allows. Returns whether there were any.
     pub(crate) fn expire_local(&mut self, process: &mut dyn Process) -> bool {
         let start = process.now();
         let access = Access {

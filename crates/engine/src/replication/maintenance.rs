@@ -217,6 +217,6 @@ const FAILOVER_SECONDS: u64 = 30;
 
 /// Milliseconds for which clients prefer the address in a MOVING notification to the address that they are
 /// configured with, and for which new clients are sent the notification. A client that is sent no address
-/// reconnects after half of this time. Clients were tested with such a time; a longer one would delay the
-/// end of Python programs, which wait until it is over.
+/// reconnects after half of this time. Clients were tested with this time; a longer one would delay the end
+/// of Python programs, which wait until it is over.
 const MOVING_MS: u64 = 15_000;

@@ -36,7 +36,8 @@ impl<'a> ReplicaFeeds<'a> {
 }
 
 impl ReplicaFeeds<'_> {
-    /// Queues new bytes of the stream for the replicas: once an iteration of the event loop.
+    /// Queues new bytes of the stream for the replicas, and counts the good replicas if their number may have
+    /// changed: once an iteration of the event loop.
     pub(crate) fn deliver_stream(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.stream.has_news() {
             self.offer_stream(process);
@@ -127,8 +128,8 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Memory that the backlog takes beyond its configured size, and memory of bytes that were queued for
-    /// replicas and are not received yet. O(replicas).
+    /// Memory that the backlog takes beyond its configured size, memory of the spooled stream, and memory of
+    /// bytes that were queued for replicas and are not received yet. O(replicas).
     pub(crate) fn held_for_replicas(&self) -> usize {
         let stream = &self.core.control.replication.stream;
         let kept = stream.backlog().map_or(0, Backlog::footprint);
@@ -139,7 +140,8 @@ impl ReplicaFeeds<'_> {
             + sessions.map(|session| session.outbox_capacity() + session.in_flight).sum::<usize>()
     }
 
-    /// Closes each replica that makes the backlog keep more bytes than the output limit of replicas allows.
+    /// Closes each replica for which the backlog, or a spool in memory, keeps more bytes than the output
+    /// limit of replicas allows.
     pub(crate) fn limit_replicas(&mut self, process: &mut dyn Process) {
         let now = process.recent();
         let Some(backlog) = self.core.control.replication.stream.backlog() else { return };
@@ -264,7 +266,7 @@ impl ReplicaFeeds<'_> {
     }
 
     /// Notes that the primary continues the history of the data, under another id if one is given.
-    /// Replicas of this server know the old id only, and must ask again.
+    /// Replicas of this server then know the old id only, and must ask again.
     pub(crate) fn continue_history(&mut self, replid: Option<String>) {
         if let Some(replid) = replid {
             self.core.control.replication.stream.continue_history(replid);

@@ -37,7 +37,8 @@ impl<'a> RoleChanges<'a> {
 }
 
 impl RoleChanges<'_> {
-    /// Carries out a requested change of the role, unless a transaction or script is in progress.
+    /// Carries out a requested change of the role, unless it has to wait: for a transaction or script in
+    /// progress, or for the end of a load, even of one that is about to begin.
     #[inline]
     pub(crate) fn apply_role(&mut self, process: &mut dyn Process) {
         if self.core.control.replication.role_wanted.is_some()

@@ -137,8 +137,9 @@ pub trait LinkDriver: LinkTransport {
         }
     }
 
-    /// Begins to receive the snapshot: the event loop has released the connection of this attempt. If a
-    /// client has changed the role meanwhile, the connection is closed.
+    /// Begins to receive the snapshot: the event loop has released the connection of this attempt. If the
+    /// attempt was given up meanwhile, for example because the role has changed, the connection is closed
+    /// instead.
     fn link_left(&mut self, attempt: u64) {
         self.carry_out();
         let (engine, _) = self.engine_and_process();

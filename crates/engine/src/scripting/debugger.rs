@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Runs the evaluated program to its end. Returns the line to show.
+    /// Runs the evaluated program until its end, or until `ASIDE_NS` are over. Returns the line to show.
     fn run_aside(
         &mut self,
         run: &mut ScriptRun,

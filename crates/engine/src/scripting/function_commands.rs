@@ -254,7 +254,8 @@ impl Scripts<'_> {
     }
 
     /// Adds a library of FUNCTION RESTORE whose program has ended to the restored ones, and begins the
-    /// program of the next. Returns the result of the command after the last library.
+    /// program of the next. Returns the result of the command after the last library or an error; `None` if
+    /// the next program was begun.
     pub(crate) fn go_on_restoring(&mut self, run: &mut ScriptRun, session: &mut Session) -> Option<Run> {
         let (Some(load), Some(mut restore)) = (run.library.take(), run.restore.take()) else {
             return Some(Ok(Outcome::Done));

@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with a suspended run: a slice, or its end if the script was killed.
+    /// Goes on with a suspended run: a slice, or its end if the script was killed or is to be ended early.
     pub(crate) fn resume_run(
         &mut self,
         run: &mut ScriptRun,
@@ -451,7 +451,7 @@ impl Scripts<'_> {
     }
 
     /// Notes for INFO how far beyond `maxmemory` a writing script has come: scripts are checked against
-    /// `maxmemory` only when they begin.
+    /// `maxmemory` only when they begin, unless `script-deny-oom-calls` is on.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.must_obey {
@@ -561,7 +561,7 @@ impl Scripts<'_> {
     /// LOAD keeps it.
     ///
     /// # Errors
-    /// The first line or the program of the script is wrong.
+    /// The first line or the program of the script is wrong, or the memory limit does not allow the script.
     pub(crate) fn script_of_text(
         &mut self,
         text: &[u8],
@@ -619,8 +619,8 @@ impl Scripts<'_> {
 
     /// The hash slot to which the calls of a script are restricted (T13): the slot of the keys that the
     /// script declares, or of its first call if the declared keys name no single slot. A script is not
-    /// restricted if it has no first line with flags, declares that it crosses slots, or comes from the
-    /// primary or a log.
+    /// restricted outside a cluster, nor if it has no first line with flags, declares that it crosses slots,
+    /// or comes from the primary or a log.
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {

@@ -120,7 +120,8 @@ impl Engine {
 }
 
 impl Scripts<'_> {
-    /// Applies the configuration to the machines. Loaded libraries keep the functions of the insecure
+    /// Applies the configuration to the machines. If `lua-enable-insecure-api` has changed, EVAL gets a new
+    /// machine, and its cached scripts are dropped. Loaded libraries keep the functions of the insecure
     /// interface that they have seen, as in the reference.
     #[cold]
     fn follow_script_settings(&mut self) {

@@ -11,7 +11,8 @@ use sluice_numbers::stats::Stats;
 use sluice_session::{Authentication, Caller, ClientKind, Closing, Session};
 
 impl Core {
-    /// Closes the client of an executing session if its output is beyond the limit.
+    /// Closes the client of an executing session if its output is beyond the limit, which is smaller for
+    /// clients that have never authenticated.
     #[cold]
     pub(crate) fn limit_output(&mut self, session: &mut Session, process: &mut dyn Process) {
         let now = process.recent();

@@ -3,8 +3,8 @@
 //!
 //! Without `activedefrag` a step is made every 50 ms, one percent of the time. With it, the share of time
 //! is between `active-defrag-cycle-min` and `active-defrag-cycle-max`, in proportion to the waste between
-//! the two thresholds. Below `active-defrag-ignore-bytes` or the lower threshold, the share is one percent,
-//! as without `activedefrag`. Large values are in the allocator's memory and are not moved.
+//! the two thresholds. Below `active-defrag-ignore-bytes` or the lower threshold, steps are as without
+//! `activedefrag`. Large values are in the allocator's memory and are not moved.
 
 use crate::core::Core;
 use sluice_config::{Config, param};
@@ -50,7 +50,8 @@ impl CompactionSteps<'_> {
         wait_ns.div_ceil(1_000_000)
     }
 
-    /// Moves entries until the time is up. Returns `false` if there is nothing left to move.
+    /// Moves entries until the time is up. Returns `false` if there is nothing left to move, or nothing may
+    /// be moved.
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
         if self.core.has_job() {
             // Nothing is moved while a snapshot or a rewrite is made, because its view of the data refers to

@@ -1,4 +1,4 @@
-//! Periodic work: output limits, idle clients, rates, PING to replicas.
+//! Periodic work, such as output limits, idle clients, rates, and PING to replicas.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -23,8 +23,9 @@ impl<'a> CronSteps<'a> {
 }
 
 impl CronSteps<'_> {
-    /// Checks a share of the clients, so that each is checked once a second: for idle clients, slow
-    /// readers, and query buffers that are larger than needed.
+    /// Checks a share of the clients, so that each is checked about once a second: whether it is idle, its
+    /// output is beyond the limit, or its query buffer is larger than needed. Also lets its peak of output
+    /// begin anew, and notes its memory for the metrics endpoint and its page.
     pub(crate) fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
         let slots = self.core.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));

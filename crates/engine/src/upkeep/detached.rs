@@ -1,5 +1,6 @@
-//! Freeing the keys of slots that were emptied at once (CLUSTER FLUSHSLOT), in slices between commands.
-//! Commands no longer find these keys; a client that caches one gets its invalidation when the key is freed.
+//! Freeing the keys of slots that were emptied at once (for example by CLUSTER FLUSHSLOT), in slices between
+//! commands. Commands no longer find these keys; a client that caches one gets its invalidation when the key
+//! is freed.
 
 use crate::core::Core;
 use sluice_base::Now;

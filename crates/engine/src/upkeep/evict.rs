@@ -94,7 +94,7 @@ impl Evictions<'_> {
         (counted_bytes + self.core.keyspace.data_bytes()).saturating_sub(data_bytes)
     }
 
-    /// Bytes of values that are to be freed by another thread and were not handed over yet.
+    /// Bytes of values and databases that are to be freed by another thread and were not handed over yet.
     fn left_garbage_bytes(&self) -> usize {
         let bytes = |action: &Action| match action {
             Action::FreeValue(value) if !value.is_shared() => value.heap_bytes(),
@@ -104,8 +104,9 @@ impl Evictions<'_> {
         self.core.actions.iter().map(bytes).sum()
     }
 
-    /// Evicts keys while `maxmemory` is exceeded, until the time is up. To be called between commands or
-    /// transactions, if there is a limit; `proto` is that of the client whose command is about to run.
+    /// Frees garbage, and then evicts keys, while `maxmemory` is exceeded, until the time is up. To be called
+    /// between commands or transactions, if there is a limit; `proto` is that of the client whose command is
+    /// about to run.
     #[cold]
     pub(crate) fn make_room(&mut self, proto: Protocol, process: &mut dyn Process) -> Headroom {
         let limit = self.core.control.limits.maxmemory;
@@ -157,7 +158,7 @@ impl Evictions<'_> {
         self.note_room(room, end)
     }
 
-    /// Frees keys of detached slots (CLUSTER FLUSHSLOT), and deletes keys of slots that another node owns
+    /// Frees keys of detached slots (`upkeep/detached.rs`), and deletes keys of slots that another node owns
     /// now, before a key is evicted or a command is refused. `None` if that was not enough.
     fn free_lost(&mut self, now: Now, process: &mut dyn Process) -> Option<Headroom> {
         let (limit, budget_ns) =
@@ -215,8 +216,8 @@ impl Evictions<'_> {
         if room == Headroom::Later { 0 } else { u64::MAX }
     }
 
-    /// Closes the largest clients while all clients together take more than `maxmemory-clients`.
-    /// Once an iteration.
+    /// Closes the largest clients while all clients together take `maxmemory-clients` or more. Once an
+    /// iteration.
     pub(crate) fn evict_clients(&mut self, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory_clients;
         if limit == 0 {

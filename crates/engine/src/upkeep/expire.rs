@@ -10,7 +10,8 @@ use sluice_keyspace::ExpireCycle;
 
 /// Maximum nanoseconds of a slice: the longest that a client waits for it.
 const SLICE_NS: u64 = 200_000;
-/// Percentage of the time that slices take while clients work, at `active-expire-effort` 1.
+/// Percentage of the time that slices take while clients work or deletions are propagated, at
+/// `active-expire-effort` 1.
 const SHARE_PERCENT: u64 = 25;
 /// Increase of [`SHARE_PERCENT`] for each further step of the effort.
 const SHARE_PERCENT_PER_EFFORT: u64 = 2;
@@ -33,8 +34,8 @@ impl<'a> ExpirySlices<'a> {
 }
 
 impl ExpirySlices<'_> {
-    /// Begins a cycle, unless one is under way. Called in each period of the cron. A server with a
-    /// primary expires only keys that its own clients have written.
+    /// Begins a cycle, unless one is under way or expiry is held. Called in each period of the cron. A server
+    /// with a primary expires only keys that its own clients have written.
     pub(crate) fn begin_expiry(&mut self, process: &mut dyn Process) {
         if !self.core.control.between_units(BetweenUnits::Expiry) {
             return;

@@ -5,7 +5,8 @@
 use crate::core::Core;
 use sluice_control::action::Action;
 
-/// Bytes that a slice makes for a receiver: about half a millisecond of work.
+/// Bytes that a slice makes for the replicas, and as many for the append-only file: about half a millisecond
+/// of work each.
 const SLICE_BYTES: usize = 512 << 10;
 
 /// With this many bytes promised already, a command with many deletions makes all its bytes when it runs. The

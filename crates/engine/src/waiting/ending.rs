@@ -39,7 +39,8 @@ impl<'a> WaitEnds<'a> {
 }
 
 impl WaitEnds<'_> {
-    /// Ends the waits whose time is over. Returns the milliseconds until the next deadline.
+    /// Ends the waits whose time is over. Returns the milliseconds until the next deadline; `None` if there
+    /// is none.
     pub(crate) fn expire_waits(&mut self, now: Now, process: &mut dyn Process) -> Option<u64> {
         let now_ms = now.mono_ns / 1_000_000;
         while let Some(client) = self.core.control.clients.blocking.next_expired(now_ms) {

@@ -1,4 +1,4 @@
-//! How a MIGRATE begins and ends.
+//! How a MIGRATE ends, and how it runs where no command can wait.
 
 use crate::core::Core;
 use crate::exec::commit::Author;
@@ -26,7 +26,7 @@ impl<'a> MigrationEnds<'a> {
 }
 
 impl MigrationEnds<'_> {
-    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction, where no
+    /// Moves keys to another server on the main thread, for MIGRATE inside a transaction or script, where no
     /// command can wait. The caller commits the command.
     #[cold]
     pub(crate) fn migrate_in_place(
@@ -50,7 +50,8 @@ impl MigrationEnds<'_> {
         }
     }
 
-    /// Ends a migration, without serving the clients that waited for its keys.
+    /// Ends a migration, or defers its end while its keys must not be deleted. Does not serve the clients
+    /// that waited for the keys.
     pub(crate) fn settle_migration(&mut self, id: u64, outcome: MigrationOutcome, process: &mut dyn Process) {
         let now = process.now();
         let is_paused = self.is_paused(now);
@@ -100,8 +101,8 @@ impl MigrationEnds<'_> {
         self.core.control.clients.blocking.release_postponed();
     }
 
-    /// Ends the migrations whose keys could not be deleted because of a pause, if no pause is in force any
-    /// more.
+    /// Ends the migrations whose keys could not be deleted because of a pause or an open execution unit, if
+    /// neither is in the way any more.
     pub(crate) fn end_paused_migrations(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.migrations.paused.is_empty()
             || !self.core.control.between_units(BetweenUnits::Migration)

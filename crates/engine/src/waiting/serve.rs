@@ -130,8 +130,9 @@ impl Engine {
         self.core.sessions.put_back(session);
     }
 
-    /// Replies to the clients of WAIT and WAITAOF for which enough replicas have acknowledged, and runs the
-    /// commands that had to wait for such acknowledgements first.
+    /// Replies to the clients of WAIT and WAITAOF for which enough replicas have acknowledged (or, if the
+    /// append-only file is off, with an error to those that wait for it), and runs the commands that had to
+    /// wait for such acknowledgements first.
     fn serve_acknowledged(&mut self, process: &mut dyn Process) {
         for client in self.core.control.clients.blocking.waiting_for_replicas() {
             let Some(session) = self.core.sessions.get(client) else { continue };

@@ -160,8 +160,8 @@ impl SlowReadSteps<'_> {
     }
 }
 
-/// Most bytes of a reply that wait in the session for the client to take them. The producing thread is ahead
-/// by two more pieces, so there is at most 1 MiB in all.
+/// Maximum bytes of a reply that wait in the session for the client to take them. The producing thread is
+/// ahead by two more pieces, so there is at most 1 MiB in all.
 const AHEAD_BYTES: usize = 512 << 10;
 
 /// A client that has had no room for a piece for this time, ns, gets the whole rest of the reply into its

@@ -6,7 +6,7 @@ use sluice_numbers::facts::SyncFacts;
 use sluice_numbers::progress::WorkKind;
 use sluice_testkit::{Rig, RigLink};
 
-/// Lines of INFO's section.
+/// Lines of INFO's section `progress`, without its head.
 fn section(rig: &mut Rig) -> Vec<String> {
     let text = rig.run("INFO progress");
     let lines = text.trim_matches('"').split("\\r\\n").filter(|line| !line.is_empty());

@@ -84,7 +84,7 @@ fn make_all(rig: &mut Rig, replica: SessionKey) -> (Vec<u8>, Vec<Vec<u8>>) {
     }
 }
 
-/// The commands in `bytes`, without annotations: words between spaces.
+/// The commands in `bytes`, without annotations, each as its words separated by spaces.
 fn commands(bytes: &[u8]) -> Vec<String> {
     let (mut rest, mut commands) = (bytes, Vec::new());
     while !rest.is_empty() {

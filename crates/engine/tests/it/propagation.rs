@@ -7,7 +7,7 @@ use sluice_testkit::{Rig, render};
 /// A script, the stream of its last step, and why the stream gives a replica the same data.
 pub(crate) struct Row(pub &'static str, pub &'static str, pub Why);
 
-/// Why a receiver gets the same data, whatever its clock, encodings, hash seed, machine, and
+/// Why a receiver of the stream gets the same data, whatever its clock, encodings, hash seed, machine, and
 /// expired keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -30,10 +30,10 @@ pub(crate) enum Why {
     Plain,
 }
 
-/// Rows of the stream of 9.1.2, except for the differences in `docs/compat.md`. `@n` stands for a time n
-/// ms from now; `!exp` lets keys with an expiry time of a few ms expire, `!wait` lets the expiry cycle
-/// run; `!lazyuser`, `!lazyexp` and `!lazyserver` set one of the configs `lazyfree-lazy-user-del`,
-/// `-expire`, `-server-del`, which are on without them.
+/// The streams that 9.1.2 sends, except for the differences in `docs/compat.md`. `@n` stands for a time n ms
+/// from now; `!exp` lets keys with an expiry time of a few ms expire, `!wait` lets the expiry cycle run,
+/// `!cycle` only says that the row needs that cycle; `!lazyuser`, `!lazyexp` and `!lazyserver` set one of the
+/// configs `lazyfree-lazy-user-del`, `-expire`, `-server-del`, which are on without them.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
     Row(r##"FUNCTION LOAD "#!lua name=l\nserver.register_function('f',print)" "##, "", Why::Nothing),
@@ -54,7 +54,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET k w GET", "SET k w", Why::Plain),
     Row("SET k v | SET k w IFEQ v", "SET k w IFEQ v", Why::Content),
     Row("SET k v | SET k w IFEQ x", "", Why::Nothing),
-    // Of 9.2: the condition held, and replicas of 9.1 do not know the option.
+    // An option of 9.2: it is left out, because the condition held and replicas of 9.1 do not know the
+    // option.
     Row("SET k v | SET k w IFNE x", "SET k w", Why::Plain),
     Row("SET k v | SET k w IFNE v", "", Why::Nothing),
     Row("SET k w ifne v GET", "SET k w", Why::Plain),
@@ -97,7 +98,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("GETEX k EX 100", "", Why::Nothing),
     Row("SET k v | DELIFEQ k v", "DEL k", Why::Plain),
     Row("SET k v | DELIFEQ k w", "", Why::Nothing),
-    // Of 9.2, and as 9.2 propagates it.
+    // A command of 9.2, propagated as 9.2 does.
     Row("SET k v | DELEX k IFEQ v", "DEL k", Why::Plain),
     Row("SET k v | DELEX k IFEQ w", "", Why::Nothing),
     Row("SET k v | DELEX k IFNE w", "DEL k", Why::Plain),
@@ -135,7 +136,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("INCRBY k 0", "INCRBY k 0", Why::Content),
     Row("INCRBYFLOAT k 1.5", "SET k 1.5 KEEPTTL", Why::Result),
     Row("SET k 1 EX 100 | INCRBYFLOAT k 1.5", "SET k 2.5 KEEPTTL", Why::Result),
-    // Of 9.2, and as 9.2 propagates it: SET with the sum.
+    // A command of 9.2, propagated as 9.2 does: as SET with the sum.
     Row("INCREX k", "SET k 1 KEEPTTL", Why::Result),
     Row("SET k 1 EX 100 | INCREX k BYFLOAT 1.5", "SET k 2.5 KEEPTTL", Why::Result),
     Row("INCREX k BYINT 3 EX 100", "SET k 3 PXAT @100000", Why::Moment),
@@ -165,7 +166,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("MSET k v k2 w | COPY k k2", "", Why::Nothing),
     Row("MSET k v k2 w | COPY k k2 REPLACE", "COPY k k2 REPLACE", Why::Content),
     Row("SET k v | MOVE k 3", "MOVE k 3", Why::Content),
-    // Of 9.2, without the option that 9.1 does not know.
+    // An option of 9.2: it is left out, because 9.1 does not know it.
     Row("SET k v | MOVE k 3 REPLACE", "MOVE k 3", Why::Plain),
     Row("MOVE k 3 REPLACE", "", Why::Nothing),
     Row("SELECT 3 | SET k v | SELECT 0 | SET k w | MOVE k 3 replace", "MULTI; COPY k k DB 3 REPLACE; DEL k; EXEC", Why::Plain),
@@ -365,7 +366,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s 0", "XGROUP CREATECONSUMER s g c", Why::Result),
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s > | XACK s g 1-1", "XACK s g 1-1", Why::Content),
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XACK s g 1-1", "", Why::Nothing),
-    // Of 9.2, and as 9.2 propagates it: in commands that 9.1 knows.
+    // A command of 9.2, propagated as 9.2 does: in commands that 9.1 knows.
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACKDEL s g IDS 3 1-1 1-2 9", "MULTI; XACK s g 1-1 1-2; XDEL s 1-1 1-2; EXEC", Why::Plain),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACKDEL s g ACKED IDS 1 1-1", "XACK s g 1-1", Why::Plain),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACK s h 1-1 | XACKDEL s g ACKED IDS 2 1-1 1-2", "MULTI; XACK s g 1-1 1-2; XDEL s 1-1; EXEC", Why::Plain),
@@ -439,7 +440,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET k x PX 1 | !exp | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "MULTI; UNLINK k; RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:; EXEC", Why::Content),
     Row("SET k x PX 1 | !exp | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: REPLACE", Why::Content),
     Row("SET k x PX 1 | !exp | RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", "UNLINK k", Why::Expired),
-    // Payloads that Valkey 9.1 refuses, or of which it makes another value.
+    // Payloads that Valkey 9.1 refuses, or reads as another value.
     Row("RESTORE k 0 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\"", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:", Why::Result),
     Row("RESTORE k 100000 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\" FREQ 5 REPLACE", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: FREQ 5 REPLACE ABSTTL", Why::Result),
     Row("RESTORE k 33177117420123 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\" ABSTTL", "RESTORE k 33177117420123 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL", Why::Result),
@@ -675,7 +676,8 @@ pub(crate) fn run_step(rig: &mut Rig, step: &str) {
     }
 }
 
-/// Times near now as `@n`, because they depend on the clock when the test runs.
+/// The text of a stream, with times near now written as `@n`, because they depend on the clock when the test
+/// runs.
 fn relative(fed: &str, now_ms: i64) -> String {
     let word = |word: &str| match word.parse::<i64>() {
         Ok(time) if word.len() == 13 && (time - now_ms).abs() < 10_000_000 => {
@@ -1442,7 +1444,7 @@ fn read_all(rig: &mut Rig, client: sluice_base::SessionKey) -> Vec<u8> {
     }
 }
 
-/// A snapshot that ends with a mark.
+/// The snapshot in these bytes, without its header and the mark at its end.
 fn up_to_mark(bytes: &[u8]) -> &[u8] {
     let (header, rest) = bytes.split_at(b"$EOF:".len() + 42);
     let mark = header.strip_prefix(b"$EOF:").and_then(|rest| rest.strip_suffix(b"\r\n")).expect("a header");

@@ -34,7 +34,7 @@ fn psync(rig: &mut Rig, replid: &str, wanted: u64) -> (SessionKey, String, Vec<u
     (client, String::from_utf8_lossy(&bytes[..end]).into_owned(), bytes[end + 2..].to_vec())
 }
 
-/// A server with a replica, and the replica's history: its id.
+/// A server with a replica, the replica's session, and the id of the replication history.
 fn with_replica(directives: &[(&str, &str)]) -> (Rig, SessionKey, String) {
     let mut rig = Rig::with(directives);
     let replica = rig.replica();

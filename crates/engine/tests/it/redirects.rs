@@ -254,7 +254,7 @@ fn cb_t42_exec_after_the_slot_has_gone() {
     rig.check("PING", "+PONG");
 }
 
-/// Rows of the table for a slot that is migrating, for a client with and without ASKING.
+/// Requests for a slot that is migrating, from a client with and without ASKING.
 #[test]
 fn cb_s16_a_slot_that_moves_away() {
     let mut rig = served();

@@ -206,7 +206,8 @@ fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_a
     out.function(b"#!lua name=mylib\nserver.register_function('f', function() return 1 end)");
     out.db(0, 1, 0);
     out.string(b"a", Text::Bytes(b"x"), None, Usage::Unknown);
-    // Twice a module's number, that of the opcode before its time, the time; a number, a string, the end.
+    // A record of a module, which is in the file twice: the module's number, its time (an opcode and a
+    // number), a number, a string, and the end.
     let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
     let bytes = [&out.take()[..], record, record, b"\xff\0\0\0\0\0\0\0\0"].concat();
     put(&rig, &bytes);

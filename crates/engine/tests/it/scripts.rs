@@ -21,7 +21,7 @@ fn begin(rig: &mut Rig, script: &str) -> SessionKey {
     other
 }
 
-/// Goes on with the suspended script, until it has ended or so many slices are over.
+/// Goes on with the suspended script, until it has ended or `slices` slices are over.
 fn go_on(rig: &mut Rig, slices: usize) {
     for _ in 0..slices {
         if rig.engine.has_open_unit() {

@@ -1,4 +1,5 @@
-//! Slow reads: their replies, their moment, the order of later output, and their costs for other clients.
+//! Slow reads: their replies, the moment whose data they show, the order of later output, and their costs for
+//! other clients.
 
 use sluice_base::SessionKey;
 use sluice_commands::Progress;
@@ -6,8 +7,8 @@ use sluice_control::process::ProcessClock;
 use sluice_session::slow_reads::PieceRoom;
 use sluice_testkit::{Rig, render};
 
-/// A rig with a list `l` of so many elements, and another client; slow reads are suspended until the
-/// test runs them.
+/// A rig with a list `l` of `elements` elements, and another client; slow reads are suspended until the test
+/// runs them.
 fn with_list(elements: usize) -> (Rig, SessionKey) {
     let mut rig = Rig::new();
     fill(&mut rig, "l", elements);
@@ -545,7 +546,7 @@ fn a_reply_waits_for_the_last_write_before_its_moment() {
     assert_eq!(rig.engine.output_position(second), behind, "its moment was behind the write");
 }
 
-/// A rig with a set `s` of so many members, and another client.
+/// A rig with a set `s` of `members` members, and another client.
 fn with_set(members: usize) -> (Rig, SessionKey) {
     let mut rig = Rig::new();
     let numbers: Vec<String> = (0..members).map(|number| format!("member:{number}")).collect();

@@ -26,8 +26,9 @@ pub enum FileWork {
 /// One operation on a file, with the buffer that it owns until its end.
 ///
 /// Moves bytes between the file and `buf[from..]`, until all of it was moved, `least` bytes were moved, or
-/// the file ends. `from` beyond the buffer, or a `least` that does not fit, is `EINVAL`; `from` at the
-/// end of the buffer ends with 0 bytes, without a system call.
+/// the file ends; a sync moves none. For a read or write, `from` beyond the buffer, a `least` that does not
+/// fit, or an `at` above `i64::MAX` is `EINVAL`; `from` at the end of the buffer ends with 0 bytes, without a
+/// system call.
 #[derive(Debug)]
 pub struct FileOp {
     /// Read, write or sync.
@@ -49,7 +50,7 @@ impl FileOp {
         FileOp { work: FileWork::Read, buf, from: 0, least, at: None }
     }
 
-    /// Reads the available bytes: at least one unless the file ends, at most as many as `buf` has.
+    /// Reads the available bytes: at least one unless the file ends, at most the length of `buf`.
     pub fn read_some(buf: Vec<u8>) -> FileOp {
         FileOp { work: FileWork::Read, buf, from: 0, least: 0, at: None }
     }

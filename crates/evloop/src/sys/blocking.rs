@@ -127,8 +127,8 @@ pub(super) trait BlockingDriver: Driver {
         }
     }
 
-    /// Called when the wait for the process's descriptor has ended, with an error or because the process has
-    /// ended.
+    /// Called when the wait for the process's descriptor has ended: because the process has ended, with an
+    /// error, or after a cancellation.
     fn process_ready(&mut self, index: u32, result: Result<(), Errno>) {
         let Some(waiting) = self.blocking().processes.at(index) else { return };
         let WaitMethod::Descriptor(fd, source) = &waiting.means else { return };

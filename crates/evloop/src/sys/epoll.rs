@@ -33,8 +33,8 @@ enum Timeouts {
 }
 
 impl EpollSet {
-    /// One system call to wait; sub-millisecond timeouts need the newer call, all others use the call
-    /// that every kernel and filter allows.
+    /// One system call to wait. Timeouts that are not whole milliseconds need the newer call; all others use
+    /// the call that every kernel and filter allows.
     fn wait_raw(&mut self, timeout_ns: Option<u64>) -> Result<usize, Errno> {
         let whole = timeout_ns.is_none_or(|ns| ns % 1_000_000 == 0);
         if self.timeouts == Timeouts::Nanoseconds && !whole {

@@ -1,4 +1,5 @@
-//! Listeners that lack descriptors or memory, and the time of their next attempt.
+//! Listeners that have paused, most often for want of descriptors or memory, and the time of their next
+//! attempt.
 
 use crate::handle::Source;
 /// The paused listeners and the time. The pause doubles from 10 to 500 ms until an accept succeeds.

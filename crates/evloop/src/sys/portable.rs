@@ -25,8 +25,8 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Whether a failed accept does not concern the next one: the connection was closed in the backlog, or
-/// the failure is a pending network error of that connection.
+/// Whether a failed accept does not concern the next one: the call was interrupted, the connection was closed
+/// in the backlog, or the failure is a pending network error of that connection.
 pub(super) fn is_passing(errno: Errno) -> bool {
     [Errno::INTR, Errno::CONNABORTED, Errno::PROTO, Errno::NETDOWN, Errno::HOSTUNREACH].contains(&errno)
 }

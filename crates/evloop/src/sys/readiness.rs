@@ -1,9 +1,9 @@
 //! Drivers over readiness: the kernel reports which calls would not block, and the driver makes them.
 //!
-//! Level-triggered. A source is registered when an operation first waits on it. Stopping to receive does not
-//! narrow the registration until an event arrives that no operation waits for, so stopping and starting again
-//! costs no system call; the end of a delayed send and a pause in accepting narrow the registration at once.
-//! A send is tried at once, and writability is requested only after the kernel refused.
+//! Registrations are level-triggered. A source is registered when an operation first waits on it. Stopping to
+//! receive does not narrow the registration until an event arrives that no operation waits for, so stopping
+//! and starting again costs no system call; the end of a delayed send and a pause in accepting narrow the
+//! registration at once. A send is tried at once, and writability is requested only after the kernel refused.
 //!
 //! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of
 //! a closed source is recognised and counted as stale; (2) `slot.registered` is the last registration
@@ -199,8 +199,8 @@ impl<P: Poller> Readiness<P> {
         self.metrics.system_calls += 1;
     }
 
-    /// Fails every operation that waits on a source that cannot be polled. A descriptor that is always
-    /// ready gives `EPERM`.
+    /// Fails every operation that waits on a source that cannot be polled. A descriptor that is always ready
+    /// gives `EPERM`, and its watch is reported as ready.
     #[cold]
     fn fail(&mut self, source: Source, errno: Errno) {
         let Some(slot) = self.slot(source) else { return };
@@ -823,7 +823,7 @@ fn nap(wait_us: u32) {
     let _ = rustix::thread::nanosleep(&time);
 }
 
-/// Segments of one gathered send.
+/// Maximum number of segments of one gathered send.
 const SLICES_MAX: usize = 64;
 /// System calls that one send may make before other sources continue.
 const PUSHES_MAX: u32 = 16;

@@ -78,7 +78,8 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     /// Sources with held bytes; sources after the first `runnable_left` wait for the next iteration.
     runnable: VecDeque<Source>,
     runnable_left: usize,
-    /// Connections that were accepted when the iteration's budget was spent.
+    /// Connections that were accepted and are not delivered yet, mostly because the iteration's budget was
+    /// spent.
     arrived: VecDeque<(Source, OwnedFd)>,
     accepts_per_iteration: u32,
     accepts_left: u32,
@@ -86,7 +87,7 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     wake: Arc<WakeFd>,
     /// Queued operations that complete during their submission.
     inline: u32,
-    /// Operations with the kernel, the waker's included.
+    /// Operations with the kernel, the waker's included, without cancellations and closes.
     in_flight: usize,
     /// Whether the waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,

@@ -4,7 +4,8 @@
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{RunOutcome, Value, Vm, compile};
 
-/// A library with a table, and a function that looks up a key in it.
+/// A library with two tables, functions that read and change them, one that makes garbage, and one that
+/// counts its calls.
 const LIBRARY: &str =
     "local kept = {} local names = {alpha = 1, ['a text that is longer than a slot holds'] = 2}
     return {
@@ -15,7 +16,7 @@ const LIBRARY: &str =
         count = (function() local n = 0 return function() n = n + 1 return n end end)(),
     }";
 
-/// A machine with the library loaded permanently, and the library's functions.
+/// A machine with the library loaded permanently, and the table of the library's functions.
 fn with_library() -> (Vm, Value) {
     let mut vm = machine(64 << 20);
     let proto = compile(LIBRARY.as_bytes(), b"=library").expect("a library");
@@ -259,7 +260,7 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
             drop(vm.end());
         }
     }
-    // All chunks together take 160 MB, the kept ones 0.8 MB.
+    // All chunks ever loaded would take 160 MB together, the kept ones take 0.8 MB.
     assert!(most[0] < 2 << 20, "{most:?} bytes at most in each half");
     assert!(most[1] < most[0] + most[0] / 8, "{most:?} bytes at most in each half");
     // Tables of symbols and free slots are included.
@@ -311,7 +312,7 @@ fn a_chunk_that_was_unloaded_does_not_run_and_one_that_runs_ends() {
     let result = run.results()[0];
     assert_eq!(text(&mut vm, result), "value 100end");
     drop(vm.end());
-    // The slot belongs to another chunk by now.
+    // The slot of the unloaded chunk is given to another chunk.
     let proto = compile(b"return 'other'", b"=test").expect("a program");
     let other = vm.load(&proto).expect("room");
     let outcome = vm.start(chunk).resume_unwatched(PLENTY);

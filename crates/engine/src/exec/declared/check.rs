@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 /// What a command may do beyond its declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exempt {
-    /// Access other keys, if one of these words is among the arguments; in every call if there are no words.
+    /// Access other keys, if one of these words is among the arguments; without words, access any key or
+    /// database in every call.
     Keys(&'static [&'static str]),
     /// Change keys that are declared as read.
     Changes,
@@ -107,8 +108,8 @@ impl Engine {
     /// Checks the recorded accesses of the command that ran in database `db`.
     ///
     /// # Panics
-    /// If the command did something beyond its declaration, or something that a user without the right
-    /// to it may do.
+    /// If the command accessed something beyond its declaration, or something for which the gate asks for no
+    /// right, and is not exempt.
     #[cold]
     pub(in crate::exec) fn check_declared_keys(&mut self, spec: &'static Spec, args: Args<'_>, db: usize) {
         let met = self.core.effects.take_accesses();

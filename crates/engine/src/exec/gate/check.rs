@@ -48,7 +48,7 @@ pub enum Verdict {
     Deny(Denial),
     /// The command is kept for EXEC.
     Queue,
-    /// The command waits until the reason is gone, and is asked again.
+    /// The command waits until the reason is gone, and the gate is asked again.
     Postpone,
 }
 
@@ -65,7 +65,8 @@ pub struct Asked<'a> {
     pub spec: &'static Spec,
     /// Arguments of the command, its name first.
     pub args: Args<'a>,
-    /// Flags of the command; for EXEC, those of all queued commands as well.
+    /// Flags of the command, adjusted for the script that it runs; for EXEC, those of all queued commands as
+    /// well.
     pub flags: Flags,
     /// The session that asks.
     pub session: &'a Session,
@@ -138,9 +139,8 @@ impl<'a> Asked<'a> {
         Asked { spec, args, flags, session, caller, control, keyspace, now, room, standing, call: Some(call) }
     }
 
-    /// Whether the request arrived before this server's role changed, and has waited since for an event
-    /// that is still to come: the takeover by another server, or the end of a CLIENT PAUSE. A script's
-    /// call never waits.
+    /// Whether the request was postponed before this server's role changed, and its wait is not over: another
+    /// server is still to take over, or a CLIENT PAUSE to end. A command of EXEC or of a script never waits.
     pub(super) fn waits_through_failover(&self) -> bool {
         let is_in_progress =
             self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress);
@@ -240,7 +240,7 @@ impl Askers {
     pub(super) const NONE: Askers = Askers { bits: 0, position_in_call: 0 };
     pub(super) const CLIENT: Askers = Askers { bits: 1 << Asker::Client as u8, position_in_call: 0 };
 
-    /// Scripts only, at this position.
+    /// Only calls of scripts, at this position.
     pub(super) const fn calls(position: u8) -> Askers {
         Askers { bits: 0, position_in_call: 0 }.and_calls(position).and(Asker::ObeyedCall)
     }
@@ -266,10 +266,10 @@ pub(super) struct Check {
     pub(super) name: &'static str,
     /// Whether the check can concern this command.
     pub(super) concerns: fn(&Spec) -> bool,
-    /// Whether the check can reject a command in this state of the server.
+    /// Whether the check can reject or hold back a command in this state of the server.
     pub(super) armed: fn(&Control) -> bool,
-    /// Whether the check can reject requests of this session, in any state of the server. A restricted
-    /// session slows no other session.
+    /// Whether the check can reject or hold back requests of this session, in any state of the server. A
+    /// restricted session slows no other session.
     pub(super) armed_for: fn(&Session) -> bool,
     /// The askers that the check concerns.
     pub(super) askers: Askers,
@@ -282,8 +282,8 @@ pub(super) struct Check {
 pub(crate) struct CallRights {
     /// The script has declared that it writes nothing.
     pub is_read_only: bool,
-    /// There was no memory when the script began, the script has not declared `allow-oom`, and it has
-    /// not written yet.
+    /// There was no memory when the script began, the script has not declared `allow-oom`, and it has not
+    /// written yet. With `script-deny-oom-calls`: there is no memory now.
     pub is_full: bool,
     /// The script has written: checks that could stop it half done are not asked any more.
     pub has_written: bool,

@@ -96,7 +96,8 @@ pub(super) const CHECKS: &[Check] = &[
             })
         },
     },
-    // The rights of the session's user. The check is not armed for a session whose user may do everything.
+    // The rights of the session's user. The check is not armed for a session whose user may do everything,
+    // nor for the connection to the target of a move of slots.
     Check {
         name: "rights",
         concerns: |_| true,
@@ -112,7 +113,7 @@ pub(super) const CHECKS: &[Check] = &[
             rights::check(asked.caller, spec, args, db, control.limits.databases).err().map(Verdict::Deny)
         },
     },
-    // Keys of another node are redirected in any state of this server.
+    // Requests for keys of another node are redirected in any state of this server.
     Check {
         name: "slots",
         concerns: |spec| has_routing_keys(spec) || is_exec(spec),
@@ -332,8 +333,8 @@ pub(super) const CHECKS: &[Check] = &[
         ask: |asked| {
             let pause = *asked.control.clients.pause;
             let writes = asked.flags.has_any(Flags::WRITE.or(Flags::MAY_REPLICATE));
-            // Clients that receive the replication stream are not paused, because a pause often
-            // waits for them. A server that ends, or hands its role over, holds writes, because its
+            // Replicas, clients of MONITOR and targets of moves of slots are not paused, because a pause
+            // often waits for them. A server that ends, or hands its role over, holds writes, because its
             // replicas could miss them.
             let is_leaving = asked.control.persistence.holds_writes_for_end()
                 || asked.control.replication.failover.is_some()
@@ -344,7 +345,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
     },
     // While MIGRATE moves a key, nothing changes the key, because it is deleted here as soon as the other
-    // server has it.
+    // server has it. A further MIGRATE waits while many are under way.
     Check {
         name: "migrating",
         concerns: |spec| spec.flags.has(Flags::WRITE) || is_judged_inside(spec),
@@ -414,7 +415,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Commands that take effect at once inside MULTI.
+/// Commands that are executed or rejected at once inside MULTI.
 const NEVER_QUEUED: [&Spec; 6] = [
     &transactions::EXEC,
     &transactions::DISCARD,

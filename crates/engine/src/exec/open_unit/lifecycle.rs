@@ -28,7 +28,7 @@ use sluice_session::blocking::Waiting;
 
 /// Result of a slice of the open unit's command.
 struct OpenEnd {
-    /// Time of the command itself so far, ns, without the time of the commands inside.
+    /// Time so far, ns: that of a script, or that of EXEC itself without the time of its commands.
     spent_ns: u64,
     /// Outcome of the command, or the error to reply with.
     result: Run,
@@ -226,7 +226,8 @@ impl Engine {
         self.end_open_unit(process);
     }
 
-    /// Keeps the session of the open unit's client, which has gone: the unit goes on with that session.
+    /// Keeps a session that has ended if it is that of the open unit's client: the unit goes on with it. Any
+    /// other session is dropped.
     pub(crate) fn keep_orphan(&mut self, session: Box<Session>) {
         if let Some(open) = self.open.as_mut().filter(|open| open.client == session.key) {
             open.orphan = Some(session);

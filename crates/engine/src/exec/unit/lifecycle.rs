@@ -1,8 +1,8 @@
 //! How execution units are opened and closed.
 //!
-//! [`Core::begin_unit`] and [`Core::close_unit`] are the only way to run handlers: `Engine::run_command`
-//! takes a [`Unit`]. Effects are committed at two levels, in `exec/commit.rs`: after each command, and
-//! after the unit.
+//! Handlers run only within a unit, between [`Core::begin_unit`] and [`Core::close_unit`], because
+//! `Engine::run_command` takes a [`Unit`]. Effects are committed at two levels, in `exec/commit.rs`: after
+//! each command, and after the unit.
 
 use super::Unit;
 use crate::core::Core;

@@ -84,7 +84,8 @@ impl Loads<'_> {
         Some(self.end_load(*load, outcome, process))
     }
 
-    /// Frees the old data once the file's header was accepted, before a second data set takes memory.
+    /// Frees the old data once the file's header was accepted, before a second data set takes memory. Does
+    /// nothing if the old data are kept until the end of the load; at the start of the server there are none.
     fn free_old_data(&mut self, process: &mut dyn Process) {
         let Some(load) =
             self.core.control.persistence.load.as_mut().filter(|load| load.plan.old == OldData::Freed)

@@ -8,8 +8,9 @@ use sluice_subscriptions::tracking::broadcast::{BroadcastsUnderWay, ViewId};
 use sluice_subscriptions::tracking::table::Tracker;
 
 impl Delivery<'_> {
-    /// Reports changed keys to the clients that track their prefixes, for a slice of time. Each client
-    /// gets the keys that its user may read now.
+    /// Reports changed keys to the clients that track their prefixes, for a slice of time. Each client gets
+    /// the keys that its user may read now. If too many keys have changed, these clients drop all copies
+    /// instead.
     pub(super) fn broadcast(&mut self, process: &mut dyn Process) {
         let mut under_way = std::mem::take(&mut self.control.clients.tracking.broadcasts);
         let mut until_ns = None;
@@ -33,8 +34,7 @@ impl Delivery<'_> {
         self.control.clients.tracking.broadcasts = under_way;
     }
 
-    /// Takes a part of the work: frees memory, checks some names for a user, or sends a piece
-    /// to some clients.
+    /// Does a part of the work: frees memory, checks some names for a user, or sends a piece to some clients.
     fn broadcast_some(&mut self, under_way: &mut BroadcastsUnderWay) {
         if under_way.free_some() {
             return;
@@ -75,5 +75,5 @@ impl Delivery<'_> {
 /// Nanoseconds of a slice of sending.
 const SLICE_NS: u64 = 1_000_000;
 
-/// Clients that are sent a piece between two readings of the clock.
+/// Maximum number of clients that are sent a piece between two readings of the clock.
 const CLIENTS_AT_ONCE: usize = 1024;

@@ -310,8 +310,8 @@ fn audience(receivers: Receivers) -> Option<Audience> {
     }
 }
 
-/// Writes the arguments of the request as those of a command. `false` if one is neither a string
-/// nor a number.
+/// Writes the arguments of the request as those of a command. `false` if one is neither a string nor a
+/// number, or there is none.
 ///
 /// # Errors
 /// `not enough memory`: the arguments would exceed the script's memory limit.

@@ -86,7 +86,7 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
 }
 
 impl<P: Poller> Readiness<P> {
-    /// Continues the running operation with at most `calls` system calls.
+    /// Continues the running operation, with at most `calls` system calls if an event can continue it later.
     fn try_file(&mut self, index: u32, source: Source, calls: &mut u32) -> DriveResult {
         loop {
             let mut blocked = false;

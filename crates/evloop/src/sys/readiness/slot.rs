@@ -27,12 +27,12 @@ pub(super) struct SourceSlot {
 pub(super) enum InputMode {
     Idle,
     Accept,
-    /// Accepting, but out of descriptors; the slot is on the pause list.
+    /// Accepting has paused after a failure; the slot is on the pause list.
     AcceptPaused,
     Recv,
     /// A receive into the caller's buffer; the index into `fills`.
     Fill(u32),
-    /// A file's read, by its index in the table of files.
+    /// A file's read or sync; its index in the table of files.
     FileRead(u32),
     /// A file's write; its index in the table of files. The write waits until the file, such as a pipe, can
     /// take more bytes.

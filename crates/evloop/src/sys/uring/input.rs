@@ -200,7 +200,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The next held bytes, one portion per source and iteration.
+    /// The next held bytes, or the end of the stream after them: one portion per source and iteration.
     pub(super) fn run_held(&mut self) -> Option<Event> {
         while self.runnable_left > 0 {
             self.runnable_left -= 1;
@@ -239,7 +239,8 @@ impl<K: Kernel> Uring<K> {
         self.held.remove(held);
     }
 
-    /// Delivers all held bytes, before the descriptor is detached.
+    /// Delivers all held bytes, before the descriptor is detached. The end of the stream after them is not
+    /// reported.
     pub(super) fn deliver_held(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let token = slot.token;
@@ -454,7 +455,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The next connection that was accepted in an earlier iteration, within this iteration's budget.
+    /// The next connection that was accepted earlier and is not delivered yet, within this iteration's
+    /// budget.
     #[cold]
     pub(super) fn next_arrived(&mut self) -> Option<Event> {
         for _ in 0..self.arrived.len() {
@@ -478,7 +480,8 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    /// Whether another iteration would deliver connections that were accepted already.
+    /// Whether another iteration would deliver connections that were accepted already, or drop those of a
+    /// closed listener.
     pub(super) fn arrived_deliverable(&self) -> bool {
         self.arrived.iter().any(|(source, _)| {
             let slot = &self.slots[source.index as usize];

@@ -51,12 +51,13 @@ pub(crate) const CQE_SOCK_NONEMPTY: u32 = 4;
 /// Operations without a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Receives into provided buffers until it ends.
+    /// A multishot receive into provided buffers: it repeats until the operation ends.
     RecvMulti {
         /// The socket to receive from.
         fd: RawFd,
     },
-    /// Accepts, nonblocking and close-on-exec, until it ends.
+    /// A multishot accept: accepted sockets are nonblocking and close-on-exec, and the operation repeats
+    /// until it ends.
     AcceptMulti {
         /// The listener to accept from.
         fd: RawFd,
@@ -135,9 +136,10 @@ pub trait Kernel: Sized {
     /// Opens the ring on the thread that will use it.
     fn open(config: &Config) -> io::Result<Self>;
 
-    /// Makes every multishot receive that is pushed from now on end after `bytes` bytes; 0 for no limit.
-    /// Without a limit, a single flooded source could take the whole buffer group in one `enter`, a
-    /// millisecond of copying. Linux supports this since 6.17 and rejects it before.
+    /// Limits each multishot receive that is pushed later: it ends after `bytes` bytes in total; 0 for no
+    /// limit. Without a limit, one socket whose peer floods it could take all buffers of the group in one
+    /// `enter`, in which the kernel would copy for a millisecond. Linux supports this since 6.17 and rejects
+    /// it before.
     fn cap_receives(&mut self, bytes: u32);
 
     /// Queues an operation. Never fails for lack of room.
@@ -169,17 +171,19 @@ pub trait Kernel: Sized {
         user_data: u64,
     );
 
-    /// Queues a receive of exactly `len` bytes, unless the stream ends before.
+    /// Queues a receive that waits for `len` bytes. It brings fewer if the stream ends or fails, if the
+    /// operation is cancelled, or if `len` is too large for one operation.
     ///
     /// # Safety
     /// The memory stays valid, and no other code uses it, until the operation's completion has been reaped.
     unsafe fn push_recv(&mut self, fd: RawFd, to: *mut u8, len: usize, user_data: u64);
 
-    /// Queues a read or a write of a file; a sync is an [`Op`].
+    /// Queues a read or a write of a file. Push a sync as [`Op::Sync`] instead, because it has no memory to
+    /// keep valid.
     ///
     /// # Safety
-    /// The memory stays valid until the operation's completion has been reaped, and meanwhile no other code
-    /// uses it in a read, or changes it in a write.
+    /// The memory stays valid until the operation's completion has been reaped. Until then no other code
+    /// accesses the memory of a read, and none changes the memory of a write.
     unsafe fn push_part(&mut self, fd: RawFd, part: Part, user_data: u64);
 
     /// Whether operations wait to be submitted.
@@ -212,7 +216,7 @@ pub trait Kernel: Sized {
     /// Removes and returns the buffer that a completion named.
     fn buffer_take(&mut self, id: u16) -> Option<Box<[u8]>>;
 
-    /// Publishes the buffers that were put since the last call to the kernel.
+    /// Makes the buffers that were put since the last `buffers_publish` visible to the kernel.
     fn buffers_publish(&mut self);
 
     /// Abandons the memory that the kernel may still touch, without freeing it.

@@ -1,4 +1,4 @@
-//! Sending on the ring: one gathered send per source.
+//! Sending on the ring, with at most one send per source at a time.
 #![allow(unsafe_code)]
 
 mod pending;
@@ -60,8 +60,8 @@ impl<K: Kernel> Uring<K> {
         unsafe { self.kernel.push_sendmsg(fd, &raw const message.header, patience, user_data) };
     }
 
-    /// Whether no send is in flight, or only its completion is still to be handled. Completions that are
-    /// reaped here are handled later, in order.
+    /// Whether no send is in flight, or the kernel has taken the rest and only that completion is still to be
+    /// handled. Completions that are reaped here are handled later, in order.
     #[cold]
     pub(super) fn kernel_has_sent(&mut self, source: Source) -> bool {
         let Some(slot) = self.slot(source) else { return false };
@@ -110,7 +110,7 @@ impl<K: Kernel> Uring<K> {
         Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
     }
 
-    /// The socket is full: the rest is sent when it drains.
+    /// Sends the rest after a send that was short, refused or interrupted; waits while the socket is full.
     #[cold]
     fn send_on(&mut self, index: u32) -> Option<Event> {
         self.metrics.sends_blocked += 1;

@@ -1,7 +1,7 @@
 //! Tests whether this kernel does what the driver relies on. Multishot operations have no feature bits,
 //! version numbers are unreliable (backports, custom kernels, emulations), and a filter may allow the
-//! set-up and deny the rest: so each operation is tried once, on a small ring of its own, in about a
-//! tenth of a millisecond.
+//! set-up and deny the rest: so each multishot operation is tried once, on a small ring of its own, in about
+//! a tenth of a millisecond.
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -19,8 +19,9 @@ pub(super) struct Caps {
     pub ends_receives: bool,
 }
 
-/// Tries every required operation on `ring`, which has eight entries and two buffers and is used for
-/// nothing else. `Ok` when all behave as needed; otherwise one line about the first that does not.
+/// Tries the multishot operations and their cancellation on `ring`, which has eight entries and two buffers
+/// and is used for nothing else. `Ok` when all behave as needed; otherwise one line about the first that does
+/// not.
 pub(super) fn check<K: Kernel>(ring: K) -> io::Result<Caps> {
     let mut probe = Probe { ring };
     probe.receives()?;

@@ -12,7 +12,7 @@ use crate::slab::Slab;
 
 impl<K: Kernel> Uring<K> {
     /// Cancels all operations and waits for their ends, so that the kernel has no memory of the driver.
-    /// False when this would take too long.
+    /// False when this would take too long, or a call of the kernel fails.
     fn quiesce(&mut self) -> bool {
         for index in 0..self.slots.len() as u32 {
             let slot = &self.slots[index as usize];

@@ -161,7 +161,8 @@ impl KernelRing {
         self.ring.submission().len() as u32
     }
 
-    /// Submits the spilled entries and everything before them, without waiting.
+    /// Submits the spilled entries and everything before them, as far as the kernel takes them, without
+    /// waiting.
     #[cold]
     fn drain_spill(&mut self) -> io::Result<()> {
         while !self.spill.is_empty() {
@@ -566,7 +567,7 @@ const ENTRIES_MIN: u32 = 64;
 /// iteration better, but restarting the receive seemed to cost messages of a whole chunk 2 to 5 %, in
 /// runs with noise of that size.
 const CHUNKS_PER_RECEIVE: usize = 16;
-/// Maximum bytes of one send or receive operation; the kernel takes fewer anyway.
+/// Maximum bytes of one operation that sends, receives, reads or writes; the driver continues with the rest.
 const SEND_MAX: u32 = 1 << 30;
 /// The value for "no offset": the descriptor's own position.
 const CURRENT: u64 = u64::MAX;

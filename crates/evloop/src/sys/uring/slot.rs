@@ -38,7 +38,7 @@ pub(super) struct SourceSlot {
 /// The conditions for which a descriptor is watched, and the poll for them with the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PollState {
-    /// The conditions that the user watches.
+    /// The conditions that the caller watches.
     pub(super) wanted: Interest,
     /// The conditions of the poll with the kernel; empty if there is none.
     pub(super) armed: Interest,
@@ -61,7 +61,8 @@ pub(super) enum Life {
 pub(super) enum InputMode {
     Idle,
     Accept,
-    /// Accepting, but out of descriptors; the slot is on the pause list.
+    /// Accepting has paused, after a failure or with too many connections accepted; the slot is on the pause
+    /// list.
     AcceptPaused,
     Recv,
     /// A receive into the caller's buffer; the index into `fills`.
@@ -88,7 +89,7 @@ pub(super) struct Fill {
     pub is_ending: bool,
 }
 
-/// Bytes that arrived before they were requested, and the end or error of the stream after them.
+/// Bytes that have arrived and cannot be delivered yet, and the end or error of the stream after them.
 #[derive(Debug, Default)]
 pub(super) struct EarlyBytes {
     pub(super) chunks: VecDeque<Chunk>,

@@ -1,7 +1,7 @@
 //! Loading an append-only file by a second engine: the work of a load on its thread.
 //!
-//! Invariants: (1) the second engine has no clients, no streams and no files: requests to the process
-//! are refused, and no command of a log makes any; (2) the keyspace is given back even if the load
+//! Invariants: (1) the second engine has no clients, no streams and no files: requests to the process are
+//! refused or ignored, and no command of a log makes any; (2) the keyspace is given back even if the load
 //! fails; (3) only the last file may end within a record or a transaction, with `aof-load-truncated`, and is
 //! cut off there before the load has succeeded; (4) bytes that are cut off are kept in another file.
 
@@ -160,7 +160,8 @@ pub(crate) struct ReplayProcess<'a, 'b> {
 }
 
 impl ReplayProcess<'_, '_> {
-    /// Publishes the progress for other threads: bytes read of all files, and the number of keys.
+    /// Publishes the progress for other threads: the bytes read of all files, the numbers of loaded and
+    /// expired keys, and the memory.
     pub(crate) fn publish(&mut self, read: u64, loaded: (u64, u64), keyspace: &Keyspace) {
         let progress = self.out.progress;
         progress.bytes_read.store(read, Relaxed);
@@ -315,7 +316,7 @@ impl Process for ReplayProcess<'_, '_> {
     }
 }
 
-/// The snapshot file of the second engine, which loads none.
+/// The snapshot file and the append-only files of the second engine, which loads none.
 struct NoLogFile;
 
 impl SnapshotSource for NoLogFile {

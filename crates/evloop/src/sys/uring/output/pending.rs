@@ -30,5 +30,5 @@ impl Pending {
     }
 }
 
-/// Segments of one gathered send.
+/// Maximum number of segments of one gathered send.
 pub(super) const SLICES_MAX: usize = 64;
