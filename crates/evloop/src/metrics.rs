@@ -16,9 +16,6 @@ pub struct Metrics {
     pub stale: u64,
     /// Iterations that found the waker used.
     pub wakes_seen: u64,
-    /// Meant for kernel wake-ups by the waker that arrive when the loop is already awake; no driver counts
-    /// them, so it is 0.
-    pub wakes_spurious: u64,
     /// Receives that found no free receive buffer and were started again (io_uring).
     pub starvations: u64,
     /// Wake-ups of all wakers that needed a system call.

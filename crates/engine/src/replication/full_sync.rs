@@ -47,7 +47,7 @@ fn version_for(announced: &Announced) -> Version {
 }
 
 /// The best compression that `repl-compression` allows and all these replicas read. If a replica needs the
-/// length in advance, the snapshot is not compressed, so that any server can read it.
+/// length in advance, the snapshot is not compressed.
 fn codec_for(allowed: ReplCompression, all: &[Announced]) -> Option<CompressionMethod> {
     let reads = |announced: &Announced, codec| match codec {
         CompressionMethod::Lz4 => announced.eof && announced.lz4,

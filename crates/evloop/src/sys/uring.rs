@@ -341,7 +341,7 @@ impl<K: Kernel> Uring<K> {
             // The cancellation is submitted after the send, so bytes that the socket takes at once are sent.
             self.cancel(index, OpKind::Send);
         }
-        self.end_input(index);
+        self.close_input(index);
         self.finish(index);
     }
 

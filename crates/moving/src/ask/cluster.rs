@@ -56,11 +56,17 @@ fn own_open_slots(text: &[u8]) -> Vec<OpenSlotFact> {
     own.map_or_else(Vec::new, |node| node.open)
 }
 
-/// Parses the reply of CLUSTER NODES, up to [`NODES_MAX`] + 1 lines.
+/// Parses the reply of CLUSTER NODES. [`NODES_MAX`] + 1 nodes are kept, and the asked one wherever it stands.
 pub(super) fn read(text: &[u8]) -> ClusterFacts {
-    let mut owned = vec![false; usize::from(SLOTS)];
-    let lines = text.split(|byte| *byte == b'\n').filter_map(|line| node_of(line, &mut owned));
-    let nodes = lines.take(NODES_MAX + 1).collect();
+    let (mut owned, mut nodes) = (vec![false; usize::from(SLOTS)], Vec::new());
+    for line in text.split(|byte| *byte == b'\n') {
+        // The slots of every node count, also of those that are not kept.
+        if let Some(node) = node_of(line, &mut owned)
+            && (nodes.len() <= NODES_MAX || node.is_asked_one)
+        {
+            nodes.push(node);
+        }
+    }
     ClusterFacts { nodes, uncovered: gaps_of(&owned) }
 }
 

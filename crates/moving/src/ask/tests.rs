@@ -221,6 +221,17 @@ fn a_view_of_a_cluster_may_be_any_bytes() {
 }
 
 #[test]
+fn slots_of_nodes_that_are_too_many_to_be_asked_have_an_owner() {
+    let line = |node: usize| {
+        let (first, last) = (node * 64, node * 64 + 63);
+        format!("a h:{}@1 master - 0 0 0 connected {first}-{last}\n", node + 1)
+    };
+    let text: String = (0..256).map(line).collect();
+    let facts = cluster::read(text.as_bytes());
+    assert_eq!((facts.nodes.len(), facts.uncovered.as_slice()), (201, &[][..]));
+}
+
+#[test]
 fn no_node_is_tried_after_the_eighth_that_could_not_be_asked() {
     let nodes: String =
         (1..=20).map(|port| format!("a h:{port}@1 master - 0 0 0 connected {port}\n")).collect();

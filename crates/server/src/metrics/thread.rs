@@ -390,7 +390,10 @@ impl EndpointThread {
         }
         if resource == Resource::SlotMetrics && request.is_from_some_page {
             // This reply costs more than a sample, so no page may make a visitor's browser request it.
-            return Some((HttpStatus::Forbidden, "web pages may not request this: it is for scrapers, such as Prometheus"));
+            return Some((
+                HttpStatus::Forbidden,
+                "web pages may not request this: it is for scrapers, such as Prometheus",
+            ));
         }
         let is_allowed = match (&self.token, &request.token) {
             (None, _) => true,

@@ -62,7 +62,7 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Ends the input of a slot that is being closed or detached.
-    pub(super) fn end_input(&mut self, index: u32) {
+    pub(super) fn close_input(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let input = std::mem::replace(&mut slot.input, InputMode::Ended);
         if let InputMode::Fill(fill) = input {
