@@ -99,7 +99,8 @@ pub(crate) fn in_arms(arms: &[&Arm], words: &[String]) -> Result<Ran> {
     report.finish()
 }
 
-/// Runs a program's tests; with an arm, only the tests of the arm.
+/// Runs the tests of a program whose names contain one of the words; without words, the tests of the arm,
+/// or all if there is no arm.
 fn run(program: &Program, words: &[String], arm: Option<&Arm>) -> Result<Outcome> {
     let threads = match program.is_integration_of(PACKAGE) {
         true => SERVER_THREADS,

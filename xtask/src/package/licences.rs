@@ -14,7 +14,8 @@ pub(crate) fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     words.next().is_none() && result == Some(true)
 }
 
-/// Parses a chain of OR; `None` for an invalid expression.
+/// Parses a chain of OR; returns whether the allowed licences satisfy it, or `None` for an invalid
+/// expression.
 fn either<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],
@@ -26,7 +27,7 @@ fn either<'a, I: Iterator<Item = &'a str>>(
     Some(met)
 }
 
-/// Parses a chain of AND.
+/// Parses a chain of AND; returns the same as [`either`].
 fn both<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],
@@ -38,7 +39,8 @@ fn both<'a, I: Iterator<Item = &'a str>>(
     Some(met)
 }
 
-/// Parses a licence, with its exception if it has one, or an expression in parentheses.
+/// Parses a licence, with its exception if it has one, or an expression in parentheses; returns the same as
+/// [`either`].
 fn one<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],

@@ -31,7 +31,7 @@ enum Mark {
     Pending(&'static str),
 }
 
-/// A public item that no program uses.
+/// A public item that neither another crate nor a program of its own crate uses.
 struct Unused {
     path: String,
     line: usize,
@@ -42,7 +42,7 @@ struct Unused {
     is_tested: bool,
 }
 
-/// Checks every crate with the mark of a product.
+/// Checks every library by the mark of its crate.
 pub(super) fn check(layers: &toml::Table, sources: &[Source]) -> Vec<Finding> {
     // Only libraries are checked: items of a crate that is only a program are not public, whatever their
     // keywords.
@@ -152,7 +152,8 @@ fn is_shown(path: &str) -> bool {
     path.contains("/examples/") || path.contains("/benches/")
 }
 
-/// The public items of a crate without a user in a program.
+/// The public items of a crate that neither other crates nor its own programs use, and that no public
+/// signature names.
 fn unused_in(name: &str, sources: &[Source]) -> Vec<Unused> {
     let (own, library) = (format!("crates/{name}"), format!("sluice_{name}"));
     let names_it =
