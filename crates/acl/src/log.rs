@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 const GROUPED_WITHIN_MS: i64 = 60_000;
 /// How many of the newest entries a refusal is compared with.
 const LOOKED_AT: usize = 10;
-/// The most bytes kept of each text of an entry.
+/// Maximum bytes that are kept of each text of an entry.
 const TEXT_MAX: usize = 4096;
 
 /// The reason of an entry in ACL LOG.
@@ -99,10 +99,10 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Adds a refusal. If one of the ten newest entries is equal and at most a minute old, the refusal is
-    /// counted there; otherwise it becomes a new entry. After a new entry the oldest entries above
-    /// `entries_max` are dropped; 0 empties the log. Cost: ten comparisons and the copies of the texts, at
-    /// most 4 KiB each.
+    /// Adds a refusal. If one of the ten newest entries is equal and was updated within the last minute,
+    /// the refusal is counted there, and that entry becomes the newest; otherwise the refusal becomes a new
+    /// entry, and the oldest entries above `entries_max` are dropped. If `entries_max` is 0, the log is
+    /// emptied and nothing added. Cost: ten comparisons and the copies of the texts, at most 4 KiB each.
     #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
     pub fn add(
         &mut self,
@@ -150,7 +150,7 @@ impl RefusalLog {
         }
     }
 
-    /// Bytes that the allocator has given for the log. Cost: the entries.
+    /// Bytes of heap memory that the log holds, as the allocator rounds them. Cost: the entries.
     pub fn footprint(&self) -> usize {
         let texts = |entry: &RefusalEntry| {
             heap::vec(&entry.object) + heap::vec(&entry.username) + heap::vec(&entry.client_info)

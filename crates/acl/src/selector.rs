@@ -352,7 +352,8 @@ impl Selector {
             || u32::try_from(database).is_ok_and(|database| self.databases.binary_search(&database).is_ok())
     }
 
-    /// Bytes that the allocator has given for the contents, without the selector itself.
+    /// Bytes of heap memory that the contents hold, as the allocator rounds them, without the selector
+    /// itself.
     pub(crate) fn footprint(&self) -> usize {
         let first_args: usize = self.first_args.iter().map(|(_, word)| heap::vec(word)).sum();
         let rules: usize = self.rules.iter().map(|rule| heap::vec(&rule.name)).sum();

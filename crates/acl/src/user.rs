@@ -76,7 +76,7 @@ pub type UserText = Vec<u8>;
 /// The reason why ACL SETUSER fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetUserError {
-    /// The name contains a space or a zero byte.
+    /// The name contains white space or a zero byte.
     Name,
     /// A parenthesis is not closed; the field is the rule in which it stands.
     Unmatched(Vec<u8>),
@@ -113,7 +113,8 @@ impl RevokedChannels {
 }
 
 impl User {
-    /// A disabled user without rights; `all_channels` is true under `acl-pubsub-default allchannels`.
+    /// A disabled user without rights to commands and keys; `all_channels` is true under
+    /// `acl-pubsub-default allchannels`.
     pub(crate) fn new(name: &[u8], identity: u64, all_channels: bool) -> User {
         User {
             name: name.into(),
@@ -158,7 +159,8 @@ impl User {
         self.asks = asks;
     }
 
-    /// Bytes that the allocator has given, including the user itself and the counters of its `Arc`.
+    /// Bytes of heap memory that the user holds, as the allocator rounds them, including the user itself
+    /// and the counters of its `Arc`, but not its roles.
     pub(crate) fn footprint(&self) -> usize {
         heap::counted::<User>()
             + heap::block(self.name.len())
@@ -229,8 +231,8 @@ impl User {
         self.asks.allows_all
     }
 
-    /// Whether a selector allows reading a key of this name in one of these databases, by any command.
-    /// Cost: the patterns, and the databases for each selector.
+    /// Whether a selector allows reading a key of this name in one of these databases; rights to commands
+    /// play no part. Cost: the patterns, and the databases for each selector.
     pub fn may_read_key(&self, name: &[u8], databases: impl Iterator<Item = usize> + Clone) -> bool {
         self.allows_all()
             || self.selectors().any(|selector| {
@@ -356,8 +358,9 @@ impl User {
             && self.roles.iter().map(|role| role.name()).eq(other.roles.iter().map(|role| role.name()))
     }
 
-    /// The remaining channels, if `before` had a channel pattern that this user lacks; `None` if no
-    /// subscription has to end. Patterns are compared as texts. Cost: the product of the numbers of patterns.
+    /// The remaining channels, if `before` had all channels or a channel pattern that this user lacks;
+    /// `None` if no subscription has to end. Patterns are compared as texts. Cost: the product of the
+    /// numbers of patterns.
     pub(crate) fn revoked_channels(&self, before: &User) -> Option<RevokedChannels> {
         if self.selectors().any(Selector::has_all_channels) {
             return None;

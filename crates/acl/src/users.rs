@@ -68,17 +68,18 @@ impl Users {
         Users { by_name: BTreeMap::new(), roles: Roles::default(), next_identity: 0, all_channels }
     }
 
-    /// Sets whether users and selectors made from now on have every channel.
+    /// Sets whether users, roles and selectors made from now on have every channel.
     pub fn set_all_channels(&mut self, all_channels: bool) {
         self.all_channels = all_channels;
     }
 
-    /// Whether users and selectors made from now on have every channel.
+    /// Whether users, roles and selectors made from now on have every channel.
     pub fn all_channels(&self) -> bool {
         self.all_channels
     }
 
-    /// Bytes that the allocator has given. Cost: the users, the roles and the patterns.
+    /// Bytes of heap memory that the users and roles hold, as the allocator rounds them. Cost: the users,
+    /// the roles and the patterns.
     pub fn footprint(&self) -> usize {
         let users: usize = self.iter().map(|user| user.footprint()).sum();
         let names: usize = self.by_name.keys().map(|name| heap::block(name.len())).sum();
@@ -188,7 +189,7 @@ impl Users {
 
     /// Makes or changes a role, as ACL SETROLE does: all rules are applied, or none. Users that hold the
     /// role get the new version. Returns the users that lost channels, with their remaining channels. Cost:
-    /// applying the rules, and a walk over all users with their selectors.
+    /// applying the rules, a look at each user's roles, and for each holder the comparison of its channels.
     pub fn set_role<'a>(
         &mut self,
         name: &[u8],
