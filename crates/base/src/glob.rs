@@ -132,7 +132,7 @@ impl LongClasses {
         run(PreparedPattern::<Exact>::new(&self.0), text, &mut Unbounded).unwrap_or(false)
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes of heap memory, as the allocator rounds them.
     pub fn footprint(&self) -> usize {
         crate::heap::boxed::<Compiled>() + crate::heap::vec(&self.0.pattern) + crate::heap::vec(&self.0.sets)
     }
@@ -228,8 +228,8 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
         if spent > credit {
             match blocks::find(source, star, text, from, work) {
                 SegmentFound::At { pattern: after, text: end } => {
-                    // The search has counted its own steps. Credit for the plain walk that follows is
-                    // given for the bytes that this search has passed.
+                    // The search has counted its own steps. The matching byte by byte that follows gets
+                    // credit for the bytes that this search has passed.
                     credit = W::CREDIT * (after - star + end - from);
                     (p, t) = (after, end);
                     continue;

@@ -9,7 +9,7 @@
 pub enum Mistake {
     /// No mistake: the program as it is.
     None,
-    /// A history's id before a promotion is accepted for positions after the promotion.
+    /// After a promotion, the id of the former history is accepted for later positions, too.
     SecondIdForever,
     /// A promotion keeps the id of the history before it.
     KeptReplid,

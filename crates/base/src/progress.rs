@@ -80,7 +80,8 @@ impl WorkProgress {
     }
 }
 
-/// `41.2% of 900 MB, 150.0 MB/s, 4 seconds left`, without the parts that are unknown.
+/// `41.2% of 900 MB, 150.0 MB/s, 4 seconds left`, without the parts that are unknown; for milliseconds `1
+/// second of 10 minutes at most`.
 impl fmt::Display for WorkProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.unit == ProgressUnit::Milliseconds {
