@@ -419,8 +419,8 @@ impl LogFile {
         console.say(&format!("Successfully truncated AOF {} to timestamp {time}", self.name))
     }
 
-    /// Cuts the file durably to `len` bytes, after the bytes cut off are copied to a new file in
-    /// the same folder.
+    /// Cuts the file durably to `len` bytes, after the bytes to be cut off have been copied to a new file
+    /// in the same folder.
     fn cut(&self, len: u64, console: &mut Console<'_>) -> Checked<()> {
         let kept = match self.keep(len, console.now_ms / 1000) {
             Ok(kept) => kept,
