@@ -18,7 +18,7 @@ pub(crate) fn text(ip: IpAddr) -> IpText {
 }
 
 /// Gives a node a new address: its outgoing link is dropped, and replication follows if the node is this
-/// node's primary. An equal address changes nothing.
+/// node's primary. An equal address changes nothing, unless the node was one without an address.
 pub(crate) fn take(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let node = m.table.node(ix);
     if node.place.address.is(seen) && !node.is_without_address() {
@@ -36,9 +36,9 @@ pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, address: NodeAddress
     report(m, ix, &old);
 }
 
-/// Handles another node's report that a node is healthy at a different address (G-10 item 5). If that node
-/// does not answer this one, the reported address becomes the candidate to dial next; if the node answers
-/// there, the candidate becomes its address.
+/// Handles another node's report that a node is healthy at a different address (G-10 item 5). If this node
+/// has no link to that node or receives no answers from it, the reported address becomes the candidate to
+/// dial next; if the node answers there, the candidate becomes its address.
 pub(crate) fn heard(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let (now, patience) = (m.time.now, m.settings.node_timeout_ms);
     let node = m.table.node_mut(ix);
@@ -133,8 +133,9 @@ pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeA
     candidates.turn = 0;
 }
 
-/// The next address of a node to dial, and its port. Until the announced address has failed for as long as
-/// `patience_ms` says, only that address is dialled; after that, all known addresses in turn.
+/// The next address of a node to dial, and its port; `None` if that address cannot be dialled. Until the
+/// announced address has failed for as long as `patience_ms` says, only that address is dialled; after
+/// that, all known addresses in turn.
 pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
     let patience = patience_ms(m, ix);
@@ -181,7 +182,7 @@ pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
 }
 
 /// Notes whether a node answers. If its address has failed for as long as `patience_ms` says, looks up its
-/// host name, at most once in half a node timeout. Called by the cron.
+/// host name, at most once in half a node timeout. Called by the cron, and after failed dials.
 pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;

@@ -357,8 +357,8 @@ fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     m.table.node(primary).replicas.iter().filter(is_ahead).count() as u64
 }
 
-/// The number of recently failed primaries with slots and replicas whose shard id is smaller than this
-/// node's.
+/// The number of recently failed primaries that have slots, replicas, and a smaller shard id than this
+/// node.
 fn shard_rank(m: &ClusterMachine) -> u64 {
     let factor = m.settings.replica.validity_factor;
     let limit = m.settings.node_timeout_ms.saturating_mul(factor);
@@ -419,7 +419,7 @@ fn request(m: &mut ClusterMachine, schedule: Schedule) {
     m.durable.hold(Withheld::VoteRequest { epoch });
 }
 
-/// Counts a vote (E-46).
+/// Counts a vote for the open election (E-46); any other vote is ignored.
 pub(crate) fn voted(m: &mut ClusterMachine, voter: NodeIx, header: &BusHeader<'_>) {
     let (id, is_voter) = (m.table.node(voter).id, m.table.node(voter).is_voter());
     if let ElectionStage::Requested { epoch, votes, .. } = &mut m.failover.candidacy.stage

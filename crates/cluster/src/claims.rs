@@ -34,6 +34,7 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
 
 /// Deletes keys that were found at the start or at a promotion in another node's slots, once the owner has
 /// claimed the slot in a message to this process, with an epoch that is not below the owner's known epoch.
+/// Only a primary that is sure of its state deletes them.
 fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if m.keys.strays.is_empty() || epoch < m.table.node(sender).config_epoch {
         return;
@@ -315,7 +316,8 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
     }
 }
 
-/// Sends one UPDATE, about the owner of the first slot that the sender claims with too old an epoch (E-19).
+/// If the sender claims slots with too old an epoch, sends one UPDATE about the owner of the first of these
+/// slots (E-19).
 fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;
@@ -401,8 +403,9 @@ pub(crate) fn updated(
     contested::heard(m, subject, epoch, None);
 }
 
-/// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an owner, and
-/// remembers other nodes' slots, whose keys are deleted when the owner claims them.
+/// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an owner,
+/// and remembers other nodes' slots, whose keys are deleted when the owner claims them. Does nothing on a
+/// replica, and on a node that is not sure of its state.
 pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
     if !m.table.me().is_primary() || m.rights.sureness != Sureness::Sure {
         return;

@@ -95,7 +95,8 @@ struct ConfReader {
     numbers: BTreeMap<NodeId, usize>,
     /// The line of this node, with its number.
     me: Option<OwnNumber>,
-    /// The number of the first line that could be this node's and cannot be read.
+    /// The number of the first line that could be this node's: a line that cannot be read, or has an
+    /// unknown flag.
     suspect: Option<usize>,
     current: Option<ClusterEpoch>,
     last_vote: Option<ClusterEpoch>,

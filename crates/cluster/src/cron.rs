@@ -107,14 +107,15 @@ pub(crate) fn expired(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// The most dials in one tick to nodes that were dialled recently and have not dialled back (G-2).
+/// Maximum number of dials in one tick to nodes that were dialled recently and have not dialled back (G-2).
 fn dial_budget(m: &ClusterMachine) -> i64 {
     let half = m.settings.node_timeout_ms / 2;
     let known = m.table.len() as u64;
     (known * 100).checked_div(half).map_or(0, |share| i64::try_from(share * 10).unwrap_or(i64::MAX))
 }
 
-/// Ends a handshake that has timed out, dials the node, and drops links whose queue is too long.
+/// Ends a handshake that has timed out, dials the node if it has no outgoing link, and drops links whose
+/// queue is too long.
 fn links_of(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
     limit_queues(m, ix);
     let reconnects = m.settings.debug.reconnection == Switch::Runs;
@@ -213,7 +214,7 @@ fn ping_at_random(m: &mut ClusterMachine) {
     }
 }
 
-/// The work for one node: drops a dead link, sends a due ping, suspects a silent node.
+/// The work for one node: repeats a MEET, drops a dead link, sends a due ping, suspects a silent node.
 fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).is_handshake() || m.table.node(ix).is_without_address() {
         return;

@@ -330,7 +330,7 @@ fn aux(text: &mut TextBytes, node: &ClusterNode) {
     text.push(&[b",shard-id=", node.shown_shard().as_bytes()]);
 }
 
-/// Appends a name that is not empty.
+/// Appends a field with a name, unless the name is empty.
 fn name(text: &mut TextBytes, field: &[u8], value: &[u8]) {
     if !value.is_empty() {
         text.push(&[field, value]);

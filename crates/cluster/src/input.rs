@@ -83,8 +83,8 @@ pub enum DialMoment {
     Later,
 }
 
-/// Commands that change this node's state. The caller parses the arguments, and answers those that
-/// do not parse.
+/// Commands that the state machine executes; nearly all of them change its state. The caller parses the
+/// arguments, and answers those that do not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // Variants without a comment are explained by their names.
 #[allow(missing_docs)]
