@@ -77,7 +77,7 @@ pub struct CallKey<'a> {
     pub position: usize,
     /// The key's bytes, as received.
     pub name: &'a [u8],
-    /// What the command does with the key: reads, writes, deletes.
+    /// What the command does with the key: access, insert, update or delete.
     pub flags: KeyFlags,
 }
 
@@ -163,8 +163,8 @@ impl User {
             })
     }
 
-    /// Calls `ask` with a call that contains only the keys, channels and databases on which the
-    /// user's rights depend.
+    /// Calls `ask` with the call. Its keys, channels and named databases are looked up only if the user's
+    /// rights depend on that kind of object; otherwise they are left out.
     fn with_call<R>(
         &self,
         spec: &'static Spec,

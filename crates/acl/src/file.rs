@@ -97,7 +97,7 @@ impl Users {
         self.insert(user);
     }
 
-    /// The text of a file with all roles and users: what ACL SAVE writes. Cost: the text.
+    /// The text of a file with all roles and users: what ACL SAVE writes. Cost: linear in this text.
     pub fn to_file(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for line in self.lines() {
@@ -166,8 +166,8 @@ fn apply_line<'a>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineFault {
     /// Index of the word to show, counted as the reference counts: 0 is `user`, 1 is the name. For a faulty
-    /// rule this is the number of the rule, from 0, so the word shown is two words before the fault. For a
-    /// `role` line with a name it is always 1, the name.
+    /// rule this is the number of the rule, from 0, so the word shown is not the rule itself but an earlier
+    /// word. For a `role` line with a name it is always 1, the name.
     pub shown: usize,
     /// The reason for which the line is refused.
     pub error: RuleError,
@@ -195,8 +195,8 @@ impl RuleLines {
 }
 
 impl ConfigUsers {
-    /// Adds the words of one line, which begins with `user` or `role`. Names of commands and of roles are
-    /// resolved later, by [`ConfigUsers::define`]. Cost: the cost of the rules.
+    /// Adds the words of one line, which begins with `user` or `role`. Names of commands, categories and
+    /// roles are resolved later, by [`ConfigUsers::define`]. Cost: the cost of the rules.
     pub fn add(&mut self, words: &[&[u8]], all_channels: bool) -> Result<(), LineFault> {
         let [keyword, name, rules @ ..] = words else {
             return Err(LineFault { shown: 0, error: RuleError::Unmatched });

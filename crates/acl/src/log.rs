@@ -17,9 +17,9 @@ const TEXT_MAX: usize = 4096;
 /// The reason of an entry in ACL LOG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A request, refused for this kind of right.
+    /// A request for which the user lacks this kind of right.
     Request(Reason),
-    /// An attempt to authenticate.
+    /// A failed attempt to authenticate.
     Auth,
     /// A certificate that names no user.
     TlsCert,

@@ -26,9 +26,10 @@ pub struct Selector {
     all_keys: bool,
     all_channels: bool,
     all_databases: bool,
-    /// Allowed first arguments, in lower case, with the id of the command; sorted by id.
+    /// Allowed first arguments, in lower case, with the id of the command; sorted.
     first_args: Vec<(u16, Vec<u8>)>,
-    /// Rules about commands, in lower case and in the order given, without those that a later rule replaces.
+    /// Rules about commands and categories, in lower case and in the order given, without those that a
+    /// later rule replaces.
     rules: Vec<Rule>,
     keys: Vec<KeyPattern>,
     channels: Vec<Vec<u8>>,
@@ -332,7 +333,7 @@ impl Selector {
         }
     }
 
-    /// Whether the selector allows this access to every possible key. Cost: the patterns.
+    /// Whether the selector has all keys, or grants this access to the pattern `*`. Cost: the patterns.
     pub(crate) fn allows_every_key(&self, flags: KeyFlags) -> bool {
         let access = access_of(flags);
         self.all_keys

@@ -286,7 +286,8 @@ impl User {
         Ok(())
     }
 
-    /// Applies one rule; a selector in parentheses is one rule. Cost: linear in the present definition.
+    /// Applies one rule; a selector in parentheses is one rule. Cost: linear in the present definition and
+    /// in the rule; for a category, also in the number of commands.
     pub(crate) fn apply(&mut self, rule: &[u8], scope: RuleScope<'_>) -> Result<(), RuleError> {
         if rule.is_empty() {
             return Ok(());

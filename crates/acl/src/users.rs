@@ -55,7 +55,7 @@ pub struct UserChanges {
 
 impl Users {
     /// The user `default` alone, with all rights. `all_channels` is `acl-pubsub-default allchannels`:
-    /// whether new users and selectors have every channel.
+    /// whether new users, roles and selectors have every channel.
     pub fn new(all_channels: bool) -> Users {
         let mut users =
             Users { by_name: BTreeMap::new(), roles: Roles::default(), next_identity: 1, all_channels };
@@ -111,8 +111,8 @@ impl Users {
         self.iter().filter(move |user| user.holds(role)).map(|user| user.name())
     }
 
-    /// The canonical lines of all roles, then of all users: ACL LIST, ACL SAVE, CONFIG REWRITE.
-    /// Cost: the text.
+    /// The canonical lines of all roles, then of all users: ACL LIST, ACL SAVE, CONFIG REWRITE. Cost:
+    /// linear in the text of all lines.
     pub fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
         let roles = self.roles.iter().map(|role| role.line());
         roles.chain(self.iter().map(|user| user.line()))
@@ -149,10 +149,10 @@ impl Users {
         self.get(&held.name).filter(|user| user.identity == held.identity)
     }
 
-    /// Checks a name and a password and returns the user. Cost: the digest of the password, and
-    /// `COMPARED_MIN` comparisons or as many as the user has passwords. Unless the user has more passwords
-    /// than that, an unknown name, a disabled user, a user without a password and a wrong password cost the
-    /// same, so the time of a refusal does not reveal a name.
+    /// Checks a name and a password and returns the user. Cost: the digest of the password, and one
+    /// comparison for each of the user's passwords, but at least `COMPARED_MIN` comparisons. Unless the
+    /// user has more passwords than that, an unknown name, a disabled user, a user without a password and a
+    /// wrong password cost the same, so the time of a refusal does not reveal a name.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, AuthError> {
         let digest = Digest::of(password);
         let user = self.get(name);
@@ -232,7 +232,8 @@ impl Users {
         self.roles.insert(Arc::new(role));
     }
 
-    /// Sets the password of `default`, as `requirepass` does. With `None` no password is needed.
+    /// Replaces all passwords of `default` by this one, as `requirepass` does. With `None` no password is
+    /// needed.
     pub fn set_default_password(&mut self, password: Option<&[u8]>) {
         let mut user = User::clone(self.default_user());
         let rule = password.map(|password| [b">", password].concat());
@@ -254,7 +255,7 @@ impl Users {
         Some(user)
     }
 
-    /// A new user without rights, with an unused identity.
+    /// A new, disabled user without rights to commands and keys, with an unused identity.
     pub(crate) fn make(&self, name: &[u8]) -> User {
         User::new(name, self.next_identity, self.all_channels)
     }
@@ -275,7 +276,8 @@ impl Users {
     }
 
     /// Takes over the users and roles of a file. A user whose name is in both keeps its identity, and so
-    /// its clients, as in the reference. Cost: the users of both sets.
+    /// its clients, as in the reference. Cost: the users of both sets, and for each user that is in both
+    /// the comparison of its channels.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
         let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), replaced: Vec::new() };
         let before = std::mem::take(&mut self.by_name);

@@ -413,7 +413,7 @@ impl MatchWork for Allowance {
     }
 }
 
-/// A pattern in which more stars than this have something after them matches nothing: the reference
+/// A pattern in which more runs of stars than this have something after them matches nothing: the reference
 /// limits its recursion this way.
 const STARS_MAX: usize = 1000;
 /// A class of at most this many bytes is read anew for each byte of a text.

@@ -491,7 +491,7 @@ impl LogFile {
     }
 }
 
-/// The position in `window` of a whole command that begins at the beginning of a line.
+/// The position in `window` of the first whole command that begins at the beginning of a line.
 fn commands_again(window: &[u8]) -> Option<usize> {
     let begins = (0..window.len()).filter(|at| {
         let is_line = *at == 0 || window.get(at - 1) == Some(&b'\n');

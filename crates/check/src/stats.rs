@@ -126,7 +126,7 @@ fn line(format: Format, name: &str, cells: &[String], out: &mut String) {
     out.push('\n');
 }
 
-/// A figure as text; `None` where it is not known.
+/// A function that returns a figure as text; `None` where the figure is not known.
 type Figure = fn(&TypeStats) -> Option<String>;
 
 /// The rows of the report, in order.

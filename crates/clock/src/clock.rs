@@ -310,7 +310,7 @@ const STILL_MAX: u32 = 64;
 /// count.
 const DOUBTS_MAX: u32 = 8;
 /// The greatest difference between the counter and the kernel's clock at an anchor that is no reason for
-/// doubt.
+/// doubt, in addition to one percent and the uncertainty of the anchors.
 const SLACK_NS: u64 = 5_000;
 /// Factor of the fastest counter that is trusted, 10 GHz: nanoseconds per tick, 32.32 fixed point.
 const FACTOR_MIN: u64 = (1 << 32) / 10;

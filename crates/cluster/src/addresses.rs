@@ -37,8 +37,8 @@ pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, address: NodeAddress
 }
 
 /// Handles another node's report that a node is healthy at a different address (G-10 item 5). If this node
-/// has no link to that node or receives no answers from it, the reported address becomes the candidate to
-/// dial next; if the node answers there, the candidate becomes its address.
+/// has no address of that node, no link to it, or receives no answers from it, the reported address becomes
+/// the candidate to dial next; if the node answers there, the candidate becomes its address.
 pub(crate) fn heard(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let (now, patience) = (m.time.now, m.settings.node_timeout_ms);
     let node = m.table.node_mut(ix);
@@ -159,10 +159,10 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
     can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
-/// How long the announced address of a node must have failed before candidates are dialled, ms: the node
-/// timeout, or 0 for a node that has not answered in this process. For such a node the timeout would be too
-/// long: all nodes may have new addresses since the file was written, and nodes suspect one another after a
-/// timeout without answers.
+/// How long the announced address of a node must have failed before candidates are dialled, ms: just above
+/// the node timeout, or 0 for a node that has not answered in this process. For such a node the timeout
+/// would be too long: all nodes may have new addresses since the file was written, and nodes suspect one
+/// another after a timeout without answers.
 fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     match m.table.node(ix).clocks.pong_received {
         None => 0,
@@ -211,7 +211,8 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Takes this node's own address from the connection of a MEET or PING (G-18).
+/// Takes this node's own address from the connection of a MEET or PING (G-18), unless the configuration
+/// announces one.
 pub(crate) fn learn_own(m: &mut ClusterMachine, local: &IpText) {
     if local.is_empty() || m.settings.announced.ip.is_some() || m.table.me().place.address.ip == *local {
         return;

@@ -66,7 +66,7 @@ fn empty(m: &mut ClusterMachine, slots: SlotSet, why: LostSlots) {
     m.out.push_back(ClusterOutput::EmptySlots { slots: Box::new(slots), why });
 }
 
-/// The changes by a claim.
+/// The changes that a claim makes.
 struct SlotsTaken {
     /// Number of slots that this node or its primary has lost.
     lost: u16,
@@ -84,8 +84,7 @@ struct ClosedSlots {
     redirected: SlotSet,
 }
 
-/// Gives to `sender` those of `slots` that it wins by its epoch (E-10), and then adapts this node's role
-/// (E-14).
+/// Gives to `sender` those of `slots` that it may take (E-10), and then adapts this node's role (E-14).
 pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if sender == m.table.my_ix() {
         log!(m, Notice, "Discarding UPDATE message about myself.");
@@ -404,8 +403,8 @@ pub(crate) fn updated(
 }
 
 /// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an owner,
-/// and remembers other nodes' slots, whose keys are deleted when the owner claims them. Does nothing on a
-/// replica, and on a node that is not sure of its state.
+/// and remembers other nodes' slots, whose keys are deleted when the owner claims them. Slots that this
+/// node imports are left out. Does nothing on a replica, and on a node that is not sure of its state.
 pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
     if !m.table.me().is_primary() || m.rights.sureness != Sureness::Sure {
         return;

@@ -114,8 +114,8 @@ fn dial_budget(m: &ClusterMachine) -> i64 {
     (known * 100).checked_div(half).map_or(0, |share| i64::try_from(share * 10).unwrap_or(i64::MAX))
 }
 
-/// Ends a handshake that has timed out, dials the node if it has no outgoing link, and drops links whose
-/// queue is too long.
+/// Drops links whose queue is too long, ends a handshake that has timed out, looks up the host name of a
+/// node that does not answer, and dials a node without an outgoing link.
 fn links_of(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
     limit_queues(m, ix);
     let reconnects = m.settings.debug.reconnection == Switch::Runs;
@@ -237,7 +237,8 @@ fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     failure::suspect(m, ix);
 }
 
-/// Drops an outgoing link on which no data arrive (G-9).
+/// Drops an outgoing link if a PING has been unanswered, and no data have arrived, for half a node timeout
+/// (G-9). A link younger than a node timeout is kept.
 fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;

@@ -114,7 +114,7 @@ pub struct NodeFacts<'a> {
     pub slots: u16,
     /// The first slot of the node's shard.
     pub first_slot: Option<HashSlot>,
-    /// Whether the node answers.
+    /// The node's health, as this server sees it.
     pub health: NodeHealth,
     /// Whether this node's connection to the node's bus is open; always true for this node itself.
     pub is_linked: bool,

@@ -119,8 +119,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A node at the start of its process, from the text of its file; an empty or missing file makes a
-    /// new node. Parts of the file that are ignored are logged; `local` are the machine's addresses, as
+    /// A node at the start of its process, from the text of its file; an empty or missing file makes a new
+    /// node. Parts of the file that are ignored are logged; `local` are the addresses of this computer, as
     /// far as they are known.
     pub fn start(
         now: Now,
@@ -163,7 +163,8 @@ impl Cluster {
         cluster
     }
 
-    /// A node that continues from its file. `local` are the machine's addresses, as far as they are known.
+    /// A node that continues from its file. `local` are the addresses of this computer, as far as they are
+    /// known.
     pub fn load(
         now: Now,
         settings: Arc<ClusterSettings>,

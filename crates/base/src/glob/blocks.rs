@@ -168,9 +168,9 @@ impl<const WORDS: usize> ElementPart<WORDS> {
     }
 }
 
-/// Positions of the first run, which is short because the elements are often near.
+/// Number of positions that are searched first; it is small because a match is often near.
 const POSITIONS_MIN: usize = 256;
-/// Maximum number of positions of a run.
+/// Maximum number of positions that are searched at once.
 const POSITIONS_MAX: usize = 8192;
 /// Steps for building a table, in addition to those for its elements.
 const TABLE_STEPS: usize = 256;
