@@ -2,10 +2,10 @@
 //! every reply, byte by byte unless a rule allows more, and at the end of each stream the keys, types,
 //! expiries, encodings and values.
 //!
-//! Invariants: (1) stream `k` of seed `s` is always the same, so these two numbers identify a failure;
-//! (2) a difference is printed with both replies and the smallest stream found that shows it, as lines
-//! for a command line client; (3) the allowed differences are data: `differential/rules.rs` and
-//! `conformance/differences.toml`, with reasons.
+//! Invariants: (1) with the same options and servers, stream `k` of seed `s` is always the same, so these
+//! two numbers identify a failure; (2) a difference is printed with both replies and the smallest stream
+//! found that shows it, as lines for a command line client; (3) the allowed differences are data:
+//! `differential/rules.rs` and `conformance/differences.toml`, with reasons.
 
 mod allowed;
 mod cluster;
@@ -51,7 +51,7 @@ use workload::Workload;
 /// Commands in one stream.
 const STREAM: u64 = 2000;
 
-/// Broken requests after each stream.
+/// Number of broken requests of each kind after each stream that showed no difference.
 const BROKEN_REQUESTS: u64 = 3;
 
 /// Commands to clusters after which each kind of redirect must have occurred.

@@ -70,7 +70,7 @@ impl Fuzzer {
         Ok(list.lines().filter(|name| !name.starts_with("canary")).map(str::to_string).collect())
     }
 
-    /// Fails unless the planted faults are found, with inputs that reproduce them.
+    /// Fails unless the planted faults are found, with the input `canary!` that triggers them.
     fn check_canaries(&self) -> Result<()> {
         for name in ["canary", "canary-abort"] {
             let input = self.run(name, 1, CANARY_SECONDS)?.map(std::fs::read).transpose()?;

@@ -161,7 +161,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends one command and parses its reply; for replies that are not compared.
+    /// Sends one command and parses its reply. Errors: no reply came in time, or it is invalid RESP.
     pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Result<Reply> {
         let mut bytes = Vec::new();
         encode(words, &mut bytes);

@@ -21,7 +21,7 @@ pub enum Refusal {
     Request(Reason),
     /// A failed attempt to authenticate.
     Auth,
-    /// A certificate that names no user.
+    /// A TLS certificate none of whose names is the name of an enabled user.
     TlsCert,
 }
 
@@ -70,11 +70,13 @@ pub struct RefusalEntry {
     pub refusal: Refusal,
     /// Where the requests ran: directly, in a transaction or in a script.
     pub context: RefusalContext,
-    /// The refused command, key, channel or database; at most `TEXT_MAX` bytes.
+    /// The refused command, key, channel or database; for an attempt to authenticate, the command or the
+    /// page through which it was made; empty for a certificate. At most `TEXT_MAX` bytes.
     pub object: Vec<u8>,
-    /// The user's name; at most `TEXT_MAX` bytes.
+    /// The name of the user, or the name in the attempt or certificate; at most `TEXT_MAX` bytes.
     pub username: Vec<u8>,
-    /// The client of the latest refusal, described as in CLIENT INFO; at most `TEXT_MAX` bytes.
+    /// The client of the latest refusal, described as in CLIENT INFO, or the peer of the metrics page; at
+    /// most `TEXT_MAX` bytes.
     pub client_info: Vec<u8>,
     /// Number of the entry since the server began, from 0.
     pub id: u64,

@@ -196,7 +196,7 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let is_failing = is_silent || node.is_without_address();
     let candidates = &mut node.place.candidates;
     if !is_failing && (has_answered || candidates.failing_since.is_none()) {
-        // Memory is written only if something changes, because the cron calls this for every node.
+        // Memory is written only if something changes, because the cron calls this often.
         if candidates.failing_since.is_some() {
             candidates.failing_since = None;
         }

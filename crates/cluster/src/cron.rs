@@ -243,7 +243,7 @@ fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
     let node = m.table.node(ix);
-    // The link is looked up only if a PING is unanswered: the cron checks every node, and nearly all nodes
+    // The link is looked up only if a PING is unanswered: the cron calls this often, and nearly all nodes
     // have answered.
     let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
     if !is_silent || now.saturating_sub(node.clocks.data_received) <= timeout / 2 {

@@ -8,8 +8,8 @@ use crate::node::{Ms, NodeHealth, NodeIx};
 use crate::send;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Suspects a node that has not answered for the node timeout T (F-1). Called for each node by the cron and
-/// at the deadline of a suspicion.
+/// Suspects a node that has not answered for the node timeout T (F-1). Called by the cron for each node
+/// that is due, and for all nodes at the deadline of a suspicion.
 pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let Some(sent) = node.clocks.ping_sent else { return };

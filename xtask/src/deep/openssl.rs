@@ -26,7 +26,7 @@ const SUITES_13: [&str; 3] =
 /// Suites of TLS 1.2 that are served, without the prefix for the kind of key.
 const SUITES_12: [&str; 3] = ["AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305"];
 
-/// Versions and suites that are refused: arguments of `s_client`, at the security level that lets a
+/// Versions, suites and curves that are refused: arguments of `s_client`, at the security level that lets a
 /// client offer them.
 const REFUSED: [&[&str]; 8] = [
     &["-tls1", "-cipher", "ALL:@SECLEVEL=0"],

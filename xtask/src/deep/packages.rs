@@ -130,8 +130,8 @@ fn read_by_rpm(folder: &Path, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the systemd unit is valid, and that its exposure is not higher than that of Debian's
-/// valkey-server.
+/// Checks that the systemd units are valid, and that the exposure of the server's unit is not higher than
+/// that of Debian's valkey-server.
 fn unit(folder: &Path, work: &Path) -> Result<()> {
     if !has("systemd-analyze", "the unit") || !has("dpkg-deb", "the unit") {
         return Ok(());

@@ -259,8 +259,8 @@ fn is_newer_option(argument: &Reply) -> bool {
     argument.kind == b'%' && argument.field("since").is_some_and(|since| since.string().starts_with("9.2"))
 }
 
-/// Appends the paths at which two replies differ. Ignored are the order of maps and sets, prose, and the
-/// additions of versions later than the reference's.
+/// Appends the paths at which two replies differ. Ignored are the order of maps and of sets without nested
+/// elements, prose, and the additions of versions later than the reference's.
 fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
     let subcommands = path.ends_with("[9]");
     match (ours.kind, peer.kind) {

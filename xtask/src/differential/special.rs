@@ -178,8 +178,8 @@ const PROTOCOL: &[&str] = &[
     "attrib",
 ];
 
-/// Whether the call has fixed words that must not be changed: a changed one could end or hang the server,
-/// or read data that is compared elsewhere.
+/// Whether the call has fixed words that must not be changed: a changed one could, for example, end or hang
+/// the server, or read data that is compared elsewhere.
 pub(super) fn is_fixed(name: &str) -> bool {
     matches!(
         name,

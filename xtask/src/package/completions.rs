@@ -50,7 +50,7 @@ fn directives() -> impl Iterator<Item = &'static Param> {
     PARAMS.iter().filter(|param| !param.traits.has(Traits::HIDDEN))
 }
 
-/// The values that a directive accepts; none where any text is allowed.
+/// The values that a directive accepts, if they can be listed; otherwise none.
 fn words(param: &Param) -> Vec<&'static str> {
     match param.kind {
         ParamKind::Bool { .. } => vec!["yes", "no"],

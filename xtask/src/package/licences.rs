@@ -90,8 +90,8 @@ The programs of Sluice contain the crates below, each under the licence behind i
 (MIT OR Apache-2.0, the Rust project's contributors). The texts of the licences follow, as the crates have them.
 ";
 
-/// The licence files of a crate: in its folder, and in the folders below, which may have sources in other
-/// languages.
+/// The licence files of a crate: in its folder, and in the folders directly below, which may have sources
+/// in other languages.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

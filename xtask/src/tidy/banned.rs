@@ -1,5 +1,6 @@
-//! Forbidden uses in product code: clocks, hidden state, threads, sockets, files and the environment, each
-//! outside of a few crates or files, and the execution of commands in most of the engine.
+//! Forbidden uses in product code: clocks, unseeded randomness, hidden state, threads, sockets, files and
+//! the environment, everywhere or outside of a few crates or files, and the execution of commands in most
+//! of the engine.
 
 use super::finding::Finding;
 use super::source::{Source, words};

@@ -12,8 +12,8 @@ use super::bystander::PATIENCE;
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
-/// Maximum time until the load of a library is answered: its program has 500 ms, and
-/// pauses for other clients.
+/// Maximum time until the load of a library is answered: its program may run for 500 ms, and pauses for
+/// other clients in between.
 const LOAD_MAX: Duration = Duration::from_secs(2);
 /// Time after which the second load is killed, within its 500 ms.
 const KILLED_AFTER: Duration = Duration::from_millis(150);
@@ -164,8 +164,8 @@ fn library(code: &str) -> Vec<u8> {
     [&[OPCODE_FUNCTION, 0x80][..], &length.to_be_bytes(), code.as_bytes()].concat()
 }
 
-/// Sends a request whose library must not be loaded, twice: the first load ends at the limit of time or
-/// memory, the second by FUNCTION KILL, unless it has ended earlier.
+/// Sends a request whose library must not be loaded, twice: the first load ends at a limit, the second by
+/// FUNCTION KILL, unless it has ended earlier.
 fn refused(scene: &mut Scene, body: Body, request: &[&[u8]]) -> Result<()> {
     let (mut caller, mut killer) = (scene.client()?, scene.client()?);
     let log_before = scene.log_bytes();
