@@ -327,7 +327,7 @@ fn named_databases(spec: &Spec, args: &[&[u8]], database_count: usize, found: &m
     found.extend(named.unwrap_or_default());
 }
 
-/// Adds the channels to which a call publishes or subscribes. Cost: the arguments.
+/// Adds the channels to which a call publishes or subscribes. Cost: O(arguments).
 pub fn channels<'a>(spec: &Spec, args: &[&'a [u8]], found: &mut Vec<CallChannel<'a>>) {
     let (last, is_pattern) = if spec.id == pubsub::PUBLISH.id || spec.id == pubsub::SPUBLISH.id {
         (2, false)

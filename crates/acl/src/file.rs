@@ -10,8 +10,8 @@ use std::borrow::Cow;
 impl Users {
     /// The users and roles that a file describes, one per line; `default` with its initial rights is added
     /// if the file lacks it. A user may precede the roles that it holds. `Err` is the text about the
-    /// faults, in the form of ACL LOAD's error; `file` is the name shown there. Cost: the bytes of the file
-    /// and the cost of its rules.
+    /// faults, in the form of ACL LOAD's error; `file` is the name shown there. Cost: linear in the bytes
+    /// of the file, in addition to applying its rules.
     pub fn parse_file(text: &[u8], file: &[u8], all_channels: bool) -> Result<Users, Vec<u8>> {
         let mut users = Users::empty(all_channels);
         let mut faults = Vec::new();
@@ -196,7 +196,8 @@ impl RuleLines {
 
 impl ConfigUsers {
     /// Adds the words of one line, which begins with `user` or `role`. Names of commands, categories and
-    /// roles are resolved later, by [`ConfigUsers::define`]. Cost: the cost of the rules.
+    /// roles are resolved later, by [`ConfigUsers::define`]. Cost: the same as for applying the rules to a
+    /// user.
     pub fn add(&mut self, words: &[&[u8]], all_channels: bool) -> Result<(), LineFault> {
         let [keyword, name, rules @ ..] = words else {
             return Err(LineFault { shown: 0, error: RuleError::Unmatched });

@@ -152,7 +152,7 @@ impl RefusalLog {
         }
     }
 
-    /// Bytes of heap memory that the log holds, as the allocator rounds them. Cost: the entries.
+    /// Bytes of heap memory that the log holds, as the allocator rounds them. Cost: O(entries).
     pub fn footprint(&self) -> usize {
         let texts = |entry: &RefusalEntry| {
             heap::vec(&entry.object) + heap::vec(&entry.username) + heap::vec(&entry.client_info)

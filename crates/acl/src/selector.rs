@@ -322,7 +322,8 @@ impl Selector {
         self.first_args.iter().any(|(known, arg)| *known == id && arg.eq_ignore_ascii_case(first_arg))
     }
 
-    /// Whether all keys are allowed, or one pattern allows this whole access to a key. Cost: the patterns.
+    /// Whether all keys are allowed, or one pattern allows this whole access to a key. Cost: a match with
+    /// each pattern.
     #[inline]
     pub(crate) fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         self.all_keys || {
@@ -333,7 +334,7 @@ impl Selector {
         }
     }
 
-    /// Whether the selector has all keys, or grants this access to the pattern `*`. Cost: the patterns.
+    /// Whether the selector has all keys, or grants this access to the pattern `*`. Cost: O(patterns).
     pub(crate) fn allows_every_key(&self, flags: KeyFlags) -> bool {
         let access = access_of(flags);
         self.all_keys
@@ -341,7 +342,7 @@ impl Selector {
     }
 
     /// Whether the selector allows a channel. A pattern of channels must equal one of the selector's
-    /// patterns. Cost: the patterns.
+    /// patterns. Cost: a match with each pattern.
     pub(crate) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels || is_among(&self.channels, channel, is_pattern)
     }
@@ -451,7 +452,8 @@ impl Selector {
     }
 }
 
-/// Whether a channel matches one of the patterns; a pattern must equal one of them. Cost: the patterns.
+/// Whether a channel matches one of the patterns; a pattern must equal one of them. Cost: a match with each
+/// pattern.
 pub(crate) fn is_among(patterns: &[Vec<u8>], channel: &[u8], is_pattern: bool) -> bool {
     patterns.iter().any(|known| if is_pattern { known == channel } else { glob::matches(known, channel) })
 }

@@ -106,7 +106,8 @@ pub struct RevokedChannels {
 }
 
 impl RevokedChannels {
-    /// Whether a subscription to a channel or pattern may stay. Cost: the user's patterns.
+    /// Whether a subscription to a channel or pattern may stay. Cost: a match with each of the user's
+    /// patterns.
     pub fn allows(&self, channel: &[u8], is_pattern: bool) -> bool {
         is_among(&self.left, channel, is_pattern)
     }
@@ -148,7 +149,7 @@ impl User {
     }
 
     /// Computes which parts of a request the user's rights depend on. Must be called when the rules are
-    /// complete, before the first check. Cost: the selectors.
+    /// complete, before the first check. Cost: O(selectors).
     pub(crate) fn summarize(&mut self) {
         let asks = Asks {
             allows_all: self.selectors().any(Selector::allows_all),
@@ -204,7 +205,7 @@ impl User {
         &self.roles
     }
 
-    /// Whether the user holds the role of this name. Cost: the user's roles.
+    /// Whether the user holds the role of this name. Cost: O(roles of the user).
     pub fn holds(&self, role: &[u8]) -> bool {
         self.roles.iter().any(|held| held.name() == role)
     }
@@ -232,7 +233,7 @@ impl User {
     }
 
     /// Whether a selector allows reading a key of this name in one of these databases; rights to commands
-    /// play no part. Cost: the patterns, and the databases for each selector.
+    /// play no part. Cost: a match with each pattern, and a look-up of the databases for each selector.
     pub fn may_read_key(&self, name: &[u8], databases: impl Iterator<Item = usize> + Clone) -> bool {
         self.allows_all()
             || self.selectors().any(|selector| {
@@ -241,7 +242,7 @@ impl User {
             })
     }
 
-    /// Whether a selector allows reading every key in every database. Cost: the patterns.
+    /// Whether a selector allows reading every key in every database. Cost: O(patterns).
     pub fn may_read_every_key(&self) -> bool {
         self.allows_all()
             || self

@@ -78,8 +78,8 @@ impl Users {
         self.all_channels
     }
 
-    /// Bytes of heap memory that the users and roles hold, as the allocator rounds them. Cost: the users,
-    /// the roles and the patterns.
+    /// Bytes of heap memory that the users and roles hold, as the allocator rounds them. Cost: linear in
+    /// the number of users, roles, rules and patterns.
     pub fn footprint(&self) -> usize {
         let users: usize = self.iter().map(|user| user.footprint()).sum();
         let names: usize = self.by_name.keys().map(|name| heap::block(name.len())).sum();
@@ -106,7 +106,7 @@ impl Users {
         RuleScope { all_channels: self.all_channels, roles: &self.roles }
     }
 
-    /// The names of the users that hold a role. Cost: the users and the roles of each.
+    /// The names of the users that hold a role. Cost: O(users and their roles).
     pub fn holders<'a>(&'a self, role: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.iter().filter(move |user| user.holds(role)).map(|user| user.name())
     }
@@ -120,8 +120,8 @@ impl Users {
 
     /// The fingerprint of all users that ACL DIGEST of 9.2 shows: the exclusive or of the digests of all
     /// lines of roles and users; lines of users count without their first word, `user`. Lines of roles are
-    /// included because a user's line has only the names of its roles. Cost: the text of all users and
-    /// roles.
+    /// included because a user's line has only the names of its roles. Cost: linear in the text of all
+    /// users and roles.
     pub fn digest(&self) -> String {
         let mut all = [0; 32];
         let users = self.iter().map(|user| [user.name(), b" ", &user.describe()].concat());
@@ -216,7 +216,7 @@ impl Users {
     }
 
     /// Deletes roles and returns how many existed; unknown names are skipped. `Err` is a role that a user
-    /// holds; then nothing is deleted. Cost: the names times the users.
+    /// holds; then nothing is deleted. Cost: O(names × users).
     pub fn delete_roles<'a>(
         &mut self,
         names: impl Iterator<Item = &'a [u8]> + Clone,
@@ -276,8 +276,8 @@ impl Users {
     }
 
     /// Takes over the users and roles of a file. A user whose name is in both keeps its identity, and so
-    /// its clients, as in the reference. Cost: the users of both sets, and for each user that is in both
-    /// the comparison of its channels.
+    /// its clients, as in the reference. Cost: O(users of both sets), and for each user that is in both the
+    /// comparison of its channels.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
         let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), replaced: Vec::new() };
         let before = std::mem::take(&mut self.by_name);

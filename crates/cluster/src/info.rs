@@ -98,7 +98,8 @@ pub struct LinkFacts {
 pub struct NodeFacts<'a> {
     /// The node's id.
     pub id: NodeId,
-    /// The name that an operator gave the node, or else its host name; empty for neither. Bytes as announced.
+    /// The name that an operator gave the node, or else its host name, in bytes as announced; empty if it
+    /// has neither.
     pub name: &'a [u8],
     /// Address of the node, as it announces it.
     pub ip: &'a str,

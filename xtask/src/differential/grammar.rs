@@ -122,7 +122,7 @@ impl Grammar {
         }
     }
 
-    /// Whether calls of the command with this name have one key at most.
+    /// Whether calls of the command with this name have at most one key.
     pub(crate) fn is_of_one_key(&self, name: &str) -> bool {
         self.commands.iter().any(|entry| entry.name == name && entry.is_of_one_key)
     }

@@ -54,8 +54,8 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct Failure {
     /// Index of the command in the stream; the stream's length for a difference in the final state.
     pub(crate) index: usize,
-    /// The command with different replies, or the last command before another difference, as of messages or
-    /// memory; for an index after the end, mostly a command that reads the state.
+    /// The command with different replies. For a difference of another kind, such as of messages or memory,
+    /// the last command before it; for an index after the end, mostly a command that reads the state.
     pub(crate) command: Vec<Vec<u8>>,
     /// The reply of ours, raw or described.
     pub(crate) ours: Vec<u8>,
