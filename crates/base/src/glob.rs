@@ -1,17 +1,17 @@
 //! Glob patterns, as KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules match them.
 //!
-//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not closed
-//! ends with the pattern; the ends of a range may be in either order; a backslash at the end stands for
-//! itself. An empty text matches the empty pattern only, not even `*`: callers for which `*` means everything
-//! (KEYS, SCAN) handle that case.
+//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not
+//! closed ends with the pattern; the ends of a range may be in either order; a backslash at the end stands
+//! for itself. An empty text is matched by the empty pattern only, not even by `*`: callers for which `*`
+//! means everything (KEYS, SCAN) handle that case.
 //!
-//! Invariants: (1) a mismatch goes back to the last `*` only, because an earlier star can reach nothing that
-//! the last cannot; (2) no recursion; (3) beyond a number of steps that is linear in pattern and text, the
-//! elements between two stars are searched 256 at a time (`blocks.rs`), so a match costs O(pattern + text)
-//! and at most elements × text ÷ 256 steps of a few nanoseconds; (4) a [`Pattern`] that is matched with many
-//! texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a text never costs more than
-//! that many steps; (5) a [`Pattern`] in one of the simple forms of `form.rs`, such as one with a single
-//! star, never goes back and takes nothing from an [`Allowance`].
+//! Invariants: (1) a mismatch goes back to the last `*` only, because an earlier star can reach nothing
+//! that the last cannot; (2) no recursion; (3) matching byte by byte takes a number of steps that is linear
+//! in pattern and text; after these steps, the elements between two stars are searched 256 at a time
+//! (`blocks.rs`), which adds at most elements × text ÷ 256 steps of a few nanoseconds; (4) a [`Pattern`]
+//! that is matched with many texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a
+//! text never costs more than that many steps; (5) a [`Pattern`] in one of the simple forms of `form.rs`,
+//! such as one with a single star, never goes back and takes nothing from an [`Allowance`].
 
 mod blocks;
 mod class;

@@ -33,8 +33,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
 }
 
 /// Deletes keys that were found at the start or at a promotion in another node's slots, once the owner has
-/// claimed the slot in a message to this process, with an epoch that is not below the owner's known epoch.
-/// Only a primary that is sure of its state deletes them.
+/// claimed the slot. The claim must have arrived in this process, with an epoch that is not below the
+/// owner's known epoch. Only a primary that is sure of its state deletes them.
 fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if m.keys.strays.is_empty() || epoch < m.table.node(sender).config_epoch {
         return;

@@ -312,10 +312,10 @@ impl Cluster {
     }
 
     /// Asks this primary to hold its writes back, so that one of `candidates` (replicas that have all of
-    /// the data) can take over when it receives the command to do so in the replication stream. Returns the
-    /// chosen replica, or `None` if none of them can win, or slots are granted to the target of a move. The
-    /// pause ends with this node's demotion or after `cluster-manual-failover-timeout`. Outputs follow from
-    /// [`Cluster::next_output`].
+    /// the data) can take over: the chosen one does so when it receives the command in the replication
+    /// stream. Returns the chosen replica, or `None` if none of them can win, or slots are granted to the
+    /// target of a move. The pause ends with this node's demotion or after
+    /// `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
     pub fn begin_handover(&mut self, now: Now, candidates: &[NodeId]) -> Option<NodeId> {
         self.inputs += 1;
         self.machine.time = step_time(now);

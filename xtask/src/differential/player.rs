@@ -746,8 +746,8 @@ fn order_notifications(mut sent: [&mut [Vec<u8>]; 2], commands: &[Command]) {
     }
 }
 
-/// Sorts adjacent messages about one event, because SCAN, and SORT with names of keys made from the members
-/// of a set, access keys in the order of a hash table, whose seed is random in each server.
+/// Sorts adjacent messages about one event. SCAN accesses keys in the order of a hash table, whose seed is
+/// random in each server; so does SORT with names of keys that are made from the members of a set.
 fn order_events(messages: &mut [Vec<u8>], name: &str) {
     let of_key = format!("\r\n$7\r\n{name}\r\n").into_bytes();
     let of_event = format!("__:{name}\r\n").into_bytes();

@@ -1,5 +1,5 @@
-//! Each instruction and native function whose time may grow with its operand, in an endless loop on a text
-//! of 20 or 64 MiB or a table of a million keys, until SCRIPT KILL ends the script.
+//! Each instruction and native function whose time may grow with its operand runs in an endless loop on a
+//! text of 20 or 64 MiB or a table of a million keys, until SCRIPT KILL ends the script.
 
 use std::path::Path;
 use std::time::Duration;
