@@ -1,11 +1,11 @@
-//! `cargo xtask differential`: sends the same random commands to our server and to the
-//! reference; compares every reply byte by byte, and at the end of each stream the keys, types,
+//! `cargo xtask differential`: sends the same random commands to our server and to the reference; compares
+//! every reply, byte by byte unless a rule allows more, and at the end of each stream the keys, types,
 //! expiries, encodings and values.
 //!
-//! Invariants: (1) stream `k` of seed `s` is always the same, so these two numbers identify a failure;
-//! (2) a difference is printed with both replies and the smallest stream found that shows it, as lines
-//! for a command line client; (3) the allowed differences are data: `differential/rules.rs` and
-//! `conformance/differences.toml`, with reasons.
+//! Invariants: (1) with the same options and servers, stream `k` of seed `s` is always the same, so these
+//! two numbers identify a failure; (2) a difference is printed with both replies and the smallest stream
+//! found that shows it, as lines for a command line client; (3) the allowed differences are data:
+//! `differential/rules.rs` and `conformance/differences.toml`, with reasons.
 
 mod allowed;
 mod cluster;
@@ -51,13 +51,13 @@ use workload::Workload;
 /// Commands in one stream.
 const STREAM: u64 = 2000;
 
-/// Broken requests after each stream.
+/// Number of broken requests of each kind after each stream that showed no difference.
 const BROKEN_REQUESTS: u64 = 3;
 
 /// Commands to clusters after which each kind of redirect must have occurred.
 const REDIRECTED_COMMANDS: u64 = 10_000;
 
-/// Clients track changes in one of this many streams.
+/// Clients track changes (CLIENT TRACKING) in at most one of this many streams.
 const TRACKED_STREAMS: u64 = 3;
 
 /// The file of the known differences.
@@ -89,7 +89,7 @@ struct Options {
     cluster: bool,
     /// Whether each stream is printed before it is played.
     print: bool,
-    /// Whether COMMAND INFO and COMMAND DOCS are compared; requires RESP3.
+    /// Whether COMMAND INFO and COMMAND DOCS are compared; they never are if `resp` is 2.
     metadata: bool,
     /// Whether our server must be a build with debug assertions, which sums the parts of its memory and
     /// aborts when a command accesses a key that it does not declare.
@@ -270,7 +270,7 @@ fn refuses_what_the_peer_takes(grammar: &Grammar, failure: &Failure) -> bool {
     is_restore && failure.ours == b"-ERR Bad data format\r\n" && failure.peer == b"+OK\r\n"
 }
 
-/// Streams per allowed refusal, at least; see [`refuses_what_the_peer_takes`].
+/// Number of streams for each allowed refusal; see [`refuses_what_the_peer_takes`].
 const STREAMS_PER_REFUSAL: u64 = 20;
 
 /// Sends a few broken requests, and a few requests of unauthenticated clients, and prints those whose
@@ -328,7 +328,8 @@ fn compare_answers(ports: [u16; 2], bytes: &[u8], whose: &str, seen: &mut BTreeS
     Ok(())
 }
 
-/// The distinguishing parts of two replies to a broken request: from the first difference, without digits.
+/// The distinguishing parts of two replies to a broken request: at most 40 bytes from the first difference,
+/// without digits.
 fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
     let common = answers[0].iter().zip(&answers[1]).take_while(|(a, b)| a == b).count();
     let rest = |answer: &[u8]| {

@@ -29,7 +29,7 @@ const END_PATIENCE: Duration = Duration::from_secs(30);
 /// Maximum time until a program is well again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs the loops with these names, or all, through the three events.
+/// Runs the loops with these names, or those of all libraries but `UNFIT`, through the three events.
 pub(crate) fn run(server: &Path, names: &[String]) -> Result<()> {
     let timeout = NODE_TIMEOUT_MS.to_string();
     let options = ["--cluster-node-timeout", &timeout, "--shutdown-on-sigterm", "failover"];
@@ -41,7 +41,8 @@ pub(crate) fn run(server: &Path, names: &[String]) -> Result<()> {
         println!("failovers under clients: skipped, no program of these could be made here");
         return Ok(());
     }
-    // Each event concerns another pair, so that none waits for the node of the previous one.
+    // Each event concerns another primary and its replica, so that none waits for the node of the previous
+    // one.
     let began = shell::now();
     cluster.nodes[0].signal("-KILL")?;
     cluster.until("the replica as a primary", |of| of.is_primary(PRIMARIES))?;
@@ -87,7 +88,8 @@ fn in_words(found: &Found) -> String {
     format!("{} errors{lost}, longest gap {} ms", found.errors.len(), found.gap_ms)
 }
 
-/// Waits until each program reads and writes again; returns all reports until then.
+/// Waits until each program is well again; returns all reports until then. Errors: a program is not well
+/// within [`PATIENCE`].
 fn settled(loops: &mut Loops) -> Result<Vec<Found>> {
     let began = shell::now();
     let mut all = loops.report()?;

@@ -42,8 +42,8 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     fuzzer.run_all(&targets, seed, seconds)
 }
 
-/// Runs all targets with this seed, for `seconds` each and at most `total_seconds` together, multiplied
-/// by the number of processors.
+/// Runs all targets with this seed, each for `seconds`, or for less if all together would take more than
+/// `total_seconds` of processor time; each for at least 1 s.
 pub(crate) fn smoke(seed: u64, [seconds, total_seconds]: [u64; 2]) -> Result<Ran> {
     let fuzzer = Fuzzer::build()?;
     fuzzer.check_canaries()?;
@@ -70,7 +70,7 @@ impl Fuzzer {
         Ok(list.lines().filter(|name| !name.starts_with("canary")).map(str::to_string).collect())
     }
 
-    /// Fails unless the planted faults are found, with inputs that reproduce them.
+    /// Fails unless the planted faults are found, with the input `canary!` that triggers them.
     fn check_canaries(&self) -> Result<()> {
         for name in ["canary", "canary-abort"] {
             let input = self.run(name, 1, CANARY_SECONDS)?.map(std::fs::read).transpose()?;
@@ -109,8 +109,8 @@ impl Fuzzer {
         if failed.is_empty() { Ok(()) } else { Err(format!("failing: {}", failed.join(", ")).into()) }
     }
 
-    /// Runs one target; returns the file with the failing input if there is one. A run that died without
-    /// leaving its input is repeated with every input written to disk first.
+    /// Runs one target; returns the file for the failing input if the run has failed. A run that died
+    /// without leaving its input is repeated with every input written to disk first.
     fn run(&self, target: &str, seed: u64, seconds: u64) -> Result<Option<PathBuf>> {
         let file = self.crashes.join(format!("{target}-{seed}"));
         let _absent = std::fs::remove_file(&file);

@@ -96,7 +96,7 @@ pub(crate) fn histories(arguments: &[String]) -> Result<()> {
     run(server.as_deref(), &chosen).map(drop)
 }
 
-/// Runs histories with our server.
+/// Runs histories; skipped if a requirement is missing.
 pub(crate) fn run(server: Option<&Path>, chosen: &Histories) -> Result<Ran> {
     match command(server, chosen)? {
         Some(mut command) => shell::pass(&mut command),
@@ -134,7 +134,8 @@ pub(crate) fn canary(server: Option<&Path>, seed: u64) -> Result<Ran> {
     Ok(ran)
 }
 
-/// The program with its arguments; `None`, after printing the reason, if a requirement is missing.
+/// Builds and tests the program, and returns the command that runs it; `None`, after printing the reason,
+/// if a requirement is missing.
 fn command(server: Option<&Path>, chosen: &Histories) -> Result<Option<Command>> {
     let skip = |why: &str| {
         println!("histories: skipped: {why}");

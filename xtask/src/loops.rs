@@ -36,7 +36,8 @@ pub(crate) const LIBRARIES: [&str; 9] =
     ["redis-py", "valkey-py", "node-redis", "ioredis", "go-redis", "rueidis", "jedis", "lettuce", "redis-rs"];
 /// Suffix of the name of a program: `go-redis-loop`.
 pub(crate) const SUFFIX: &str = "-loop";
-/// Maximum time until a program's next line. Virtual machines that start in parallel are slow.
+/// Maximum time until a program's next line: runtimes such as the JVM are slow if several start in
+/// parallel.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running program.
@@ -45,7 +46,7 @@ struct Loop {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    /// The program's standard error.
+    /// The file with the program's standard error.
     complaints: PathBuf,
 }
 

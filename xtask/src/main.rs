@@ -1,9 +1,9 @@
 //! Automation of this project: `cargo xtask <task>`; `cargo xtask help` lists the tasks.
 //!
-//! Invariants: (1) no task requires anything outside the repository: external things (a reference server,
-//! a suite, a package registry) are named by an environment variable or searched for, and a missing one
-//! is printed as a skip; (2) a task that draws random numbers prints its seed and accepts it as an
-//! option; (3) every failure says what to do.
+//! Invariants: (1) no task that `ci` or `deep` runs requires anything outside the repository: external
+//! things (a reference server, a suite, a package registry) are named by an environment variable or
+//! searched for, and a missing one is printed as a skip; (2) a task that draws random numbers prints its
+//! seed and accepts it as an option; (3) every failure says what to do.
 
 mod args;
 mod bench;

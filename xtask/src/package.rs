@@ -3,7 +3,7 @@
 //!
 //! Invariants: (1) the same binaries, version and date give the same bytes, on any machine; (2) manual
 //! pages and completions are generated from the directive table and the programs' usage; (3) both formats
-//! have the same files, which `contents` lists once.
+//! have the same files, which `contents` lists once; only the folder of zsh completions differs.
 
 pub(crate) mod archive;
 pub(crate) mod build;

@@ -83,8 +83,8 @@ pub(crate) fn rolling(arguments: &[String]) -> Result<()> {
     upgrade.run()
 }
 
-/// The long run: from the reference to ours, from ours to ours, and back; in the second and the third
-/// upgrade, nodes of ours hand over each role.
+/// The long run: from the reference to ours, from ours to ours, and back, each once with the replicas and
+/// once with the primaries first; in the second and the third upgrade, nodes of ours hand over each role.
 pub(crate) fn deep(ours: Option<&Path>) -> Result<Ran> {
     let Some(peer) = binaries::peer_server() else {
         println!("rolling: skipped: {} names no reference server", binaries::PEER_VARIABLE);
@@ -214,7 +214,7 @@ impl Upgrade {
     }
 }
 
-/// The number of refused commands of each node, by the first word of the error.
+/// The number of error replies of each node, by the first word of the error.
 fn refusals(cluster: &Cluster) -> Result<Vec<BTreeMap<String, u64>>> {
     let texts = cluster.ask_each(&["INFO", "errorstats"])?;
     let counts = |text: String| {
@@ -231,7 +231,8 @@ fn version(binary: &Path) -> Result<String> {
     Ok(text.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// Prints errors, lost writes, and gaps that a person would notice.
+/// Prints errors, lost writes and wrong values (at most 12 lines), and the longest gap if a person would
+/// notice it.
 fn tell(found: &Found, since_ms: u64) {
     let after = i64::try_from(found.gap_at_ms).unwrap_or(0) - i64::try_from(since_ms).unwrap_or(0);
     if !found.errors.is_empty() || found.gap_ms > 250 {

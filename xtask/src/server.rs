@@ -112,7 +112,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits for the first PONG; for ten seconds at most.
+    /// Waits at most ten seconds for the first PONG. Errors: none has come, or the process has ended.
     fn wait_until_ready(&mut self) -> Result<()> {
         let began = shell::now();
         while began.elapsed() < Duration::from_secs(10) {
@@ -143,7 +143,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Ends the process and starts another with the same options.
+    /// Starts a server with the same options, but with another port and an empty folder, and ends this one.
     pub(crate) fn restart(&mut self) -> Result<()> {
         *self = Server::start_by(&self.launcher.clone(), &self.binary.clone(), &self.extra.clone())?;
         Ok(())

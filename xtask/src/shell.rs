@@ -135,7 +135,8 @@ impl Steps {
         Steps { began: now(), failed: Vec::new() }
     }
 
-    /// Runs `step`, prints its duration and its error.
+    /// Runs `step` and prints its duration, and its error if it has failed; returns its result, or `None`
+    /// after an error.
     pub(crate) fn step(&mut self, name: &'static str, step: impl FnOnce() -> Result<Ran>) -> Option<Ran> {
         println!("== {name}");
         let (began, cpu_before) = (now(), processor_time());

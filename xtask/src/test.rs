@@ -1,10 +1,10 @@
 //! `cargo xtask test`: builds the tests of the workspace once, runs their programs, and prints
 //! the slowest tests.
 //!
-//! Invariants: (1) it runs the tests that `cargo test --workspace` would run, except code in doc comments, in
-//! each package's folder, with the harness's own result lines, and the tests of the server once more in
-//! another arm; (2) a test that skips a part because this machine lacks a requirement is listed at the end,
-//! with its message; (3) the output of a failed test is printed completely.
+//! Invariants: (1) it runs the tests that `cargo test --workspace` would run, except code in doc comments:
+//! in each package's folder, with the harness's own result lines; then it runs the tests of the server once
+//! more in another arm; (2) a test that skips a part because this machine lacks a requirement is listed at
+//! the end, with its message; (3) the output of a failed test is printed completely.
 
 mod arms;
 mod harness;
@@ -99,7 +99,8 @@ pub(crate) fn in_arms(arms: &[&Arm], words: &[String]) -> Result<Ran> {
     report.finish()
 }
 
-/// Runs a program's tests; with an arm, only the tests of the arm.
+/// Runs the tests of a program whose names contain one of the words; without words, the tests of the arm,
+/// or all if there is no arm.
 fn run(program: &Program, words: &[String], arm: Option<&Arm>) -> Result<Outcome> {
     let threads = match program.is_integration_of(PACKAGE) {
         true => SERVER_THREADS,

@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: rules of the house that a program can check.
 //!
-//! Invariants: (1) a finding names file and line and says what to do; (2) exceptions from a rule are data
-//! under `docs/`, and an exception that is no longer needed is a finding too; (3) a rule is added when it
-//! was broken twice.
+//! Invariants: (1) a finding names file and line and says what to do; (2) exceptions from a rule are data,
+//! under `docs/` or in a table of the rule's file, and one under `docs/` that is no longer needed is a
+//! finding too; (3) a rule is added when it was broken twice.
 
 mod banned;
 mod circles;

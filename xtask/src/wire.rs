@@ -30,7 +30,7 @@ pub(crate) struct Reply {
 /// The output of a server for a batch.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// Raw replies in order; fewer than requested when the server closed the connection.
+    /// Raw replies in order; fewer than requested if there is an `end`.
     pub(crate) replies: Vec<Vec<u8>>,
     /// Raw pushes in order.
     pub(crate) pushes: Vec<Vec<u8>>,
@@ -67,7 +67,8 @@ impl Connection {
         let _closed = self.stream.write_all(bytes);
     }
 
-    /// The next reply, if it arrives within `patience`.
+    /// The next reply, if it arrives within `patience`. Errors: the server has closed the connection, or
+    /// sent invalid RESP.
     pub(crate) fn next_within(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
         self.stream.set_read_timeout(Some(patience))?;
         let answers = self.receive(1);
@@ -78,7 +79,8 @@ impl Connection {
         }
     }
 
-    /// Reads `count` replies, or fewer when the server closes or hangs.
+    /// Reads `count` replies, and the pushes between them; fewer if the server closes, hangs or sends
+    /// invalid RESP.
     pub(crate) fn receive(&mut self, count: usize) -> Answers {
         let mut answers = Answers::default();
         let mut at = 0;
@@ -131,7 +133,7 @@ impl Connection {
         (all, end)
     }
 
-    /// Reads the available bytes; returns the reason if the connection ended.
+    /// Reads the available bytes; returns the reason if no more will come in time.
     fn fill(&mut self) -> Option<End> {
         let mut chunk = [0; 65_536];
         match self.stream.read(&mut chunk) {
@@ -159,7 +161,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends one command and parses its reply; for replies that are not compared.
+    /// Sends one command and parses its reply. Errors: no reply came in time, or it is invalid RESP.
     pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Result<Reply> {
         let mut bytes = Vec::new();
         encode(words, &mut bytes);

@@ -50,7 +50,8 @@ impl Denial {
         }
     }
 
-    /// The text of ACL DRYRUN's reply, which names the refused command, key, channel or database.
+    /// The text of ACL DRYRUN's reply, which names the refused command, key, channel or database; for a
+    /// refusal of the selected database, the command's name stands in its place.
     pub fn dryrun_text(&self, user: &[u8], spec: &Spec, args: &[&[u8]]) -> Vec<u8> {
         let object = args.get(self.position).copied().unwrap_or_default();
         match self.reason {
@@ -76,7 +77,7 @@ pub struct CallKey<'a> {
     pub position: usize,
     /// The key's bytes, as received.
     pub name: &'a [u8],
-    /// What the command does with the key: reads, writes, deletes.
+    /// What the command does with the key: access, insert, update or delete.
     pub flags: KeyFlags,
 }
 
@@ -112,8 +113,8 @@ pub struct Call<'a> {
 
 impl User {
     /// Whether at least one selector allows the whole call. If none does, `Err` is the greatest refusal
-    /// among the selectors, by kind, then by position of the argument. Cost: a bit test for each
-    /// selector, and for each key, channel and database a match against the patterns of the selector.
+    /// among the selectors, by kind, then by position of the argument. Cost: a bit test for each selector,
+    /// and for each key, channel and database a match against the patterns or databases of the selector.
     #[inline]
     pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         if self.allows_all() { Ok(()) } else { self.check_selectors(call) }
@@ -131,9 +132,9 @@ impl User {
     }
 
     /// [`User::check`] for arguments as received; the first is the command's name. Keys, channels and
-    /// databases are looked up only if the user's rights depend on them. Cost of looking up the keys: nothing
-    /// for a command without keys, or with one key at a fixed position; otherwise a walk over the arguments,
-    /// which allocates.
+    /// databases are looked up only if the user's rights depend on them. Cost of looking up the keys:
+    /// nothing for a command without keys, or with one key at a fixed position; otherwise O(arguments),
+    /// with an allocation.
     pub fn check_args(
         &self,
         spec: &'static Spec,
@@ -147,8 +148,8 @@ impl User {
         self.with_call(spec, args, database, database_count, |call| self.check(call))
     }
 
-    /// Whether one selector allows this call and also grants read access to every key: SORT with BY or
-    /// GET requires both. Cost: as [`User::check_args`].
+    /// Whether one selector allows this call and also grants read access to every key: SORT with BY or GET
+    /// requires both. Cost: the same as for [`User::check_args`].
     pub fn reads_every_key(
         &self,
         spec: &'static Spec,
@@ -162,8 +163,8 @@ impl User {
             })
     }
 
-    /// Calls `ask` with a call that contains only the keys, channels and databases on which the
-    /// user's rights depend.
+    /// Calls `ask` with the call. Its keys, channels and named databases are looked up only if the user's
+    /// rights depend on that kind of object; otherwise they are left out.
     fn with_call<R>(
         &self,
         spec: &'static Spec,
@@ -208,7 +209,7 @@ impl User {
     }
 
     /// Whether one selector allows the call and also grants the access `flags` to every key: SORT with BY
-    /// or GET requires both. Cost: as [`User::check`].
+    /// or GET requires both. Cost: the same as for [`User::check`].
     pub(crate) fn allows_every_key(&self, call: &Call<'_>, flags: KeyFlags) -> bool {
         self.allows_all()
             || self
@@ -276,7 +277,7 @@ fn one_key(spec: &Spec) -> Option<(usize, KeyFlags)> {
     }
 }
 
-/// Whether a command has keys, judged by its key specs.
+/// Whether a call has keys, judged by the command's key specs.
 fn has_keys(call: &Call<'_>) -> bool {
     match call.spec.keys {
         // EXEC has keys only with conditions, and all of its arguments are conditions.
@@ -292,8 +293,8 @@ fn names_databases(spec: &Spec) -> bool {
     [generic::MOVE.id, generic::COPY.id, connection::SELECT.id, server::SWAPDB.id].contains(&spec.id)
 }
 
-/// Adds the databases that arguments name, with the positions of these arguments. An invalid call names
-/// no database: its handler refuses it. Cost: a walk over the arguments of COPY.
+/// Adds the databases that arguments name, with the positions of these arguments. An invalid call names no
+/// database: its handler refuses it. Cost: for COPY, O(arguments).
 fn named_databases(spec: &Spec, args: &[&[u8]], database_count: usize, found: &mut Vec<(usize, usize)>) {
     use sluice_command::specs::{connection, generic, server};
     let number = |position: usize| {
@@ -326,7 +327,7 @@ fn named_databases(spec: &Spec, args: &[&[u8]], database_count: usize, found: &m
     found.extend(named.unwrap_or_default());
 }
 
-/// Adds the channels to which a call publishes or subscribes. Cost: the arguments.
+/// Adds the channels to which a call publishes or subscribes. Cost: O(arguments).
 pub fn channels<'a>(spec: &Spec, args: &[&'a [u8]], found: &mut Vec<CallChannel<'a>>) {
     let (last, is_pattern) = if spec.id == pubsub::PUBLISH.id || spec.id == pubsub::SPUBLISH.id {
         (2, false)

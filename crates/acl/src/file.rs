@@ -8,10 +8,10 @@ use crate::users::Users;
 use std::borrow::Cow;
 
 impl Users {
-    /// The users and roles that a file describes, one a line; `default` with its initial rights is added
-    /// if the file lacks it. A user may precede the roles that it holds. `Err` is the text of all faults
-    /// found, in the form of ACL LOAD's error; `file` is the name shown there. Cost: the bytes of the
-    /// file and the cost of its rules.
+    /// The users and roles that a file describes, one per line; `default` with its initial rights is added
+    /// if the file lacks it. A user may precede the roles that it holds. `Err` is the text about the
+    /// faults, in the form of ACL LOAD's error; `file` is the name shown there. Cost: linear in the bytes
+    /// of the file, in addition to applying its rules.
     pub fn parse_file(text: &[u8], file: &[u8], all_channels: bool) -> Result<Users, Vec<u8>> {
         let mut users = Users::empty(all_channels);
         let mut faults = Vec::new();
@@ -97,7 +97,7 @@ impl Users {
         self.insert(user);
     }
 
-    /// The text of a file with all roles and users: what ACL SAVE writes. Cost: the text.
+    /// The text of a file with all roles and users: what ACL SAVE writes. Cost: linear in this text.
     pub fn to_file(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for line in self.lines() {
@@ -126,7 +126,8 @@ fn is_role(line: &[u8]) -> bool {
     line.split(|&byte| byte == b' ').next().is_some_and(|first| word(first) == b"role")
 }
 
-/// Applies the rules of one line of a file, and appends a message for each fault to `faults`.
+/// Applies the rules of one line of a file. Appends to `faults` a message for each unknown command or
+/// category, and for the first other fault.
 fn apply_line<'a>(
     rules: impl Iterator<Item = &'a [u8]>,
     file_line: FileLine<'_>,
@@ -164,9 +165,9 @@ fn apply_line<'a>(
 /// A `user` or `role` line that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineFault {
-    /// Index of the word to show, counted as the reference counts: 0 is `user`, 1 is the name. For a
-    /// faulty rule this is the number of the rule, from 0, so the word shown is two words before the
-    /// fault. For a `role` line it is always 1, the name.
+    /// Index of the word to show, counted as the reference counts: 0 is `user`, 1 is the name. For a faulty
+    /// rule this is the number of the rule, from 0, so the word shown is not the rule itself but an earlier
+    /// word. For a `role` line with a name it is always 1, the name.
     pub shown: usize,
     /// The reason for which the line is refused.
     pub error: RuleError,
@@ -194,8 +195,9 @@ impl RuleLines {
 }
 
 impl ConfigUsers {
-    /// Adds the words of one line, which begins with `user` or `role`. Names of commands and of roles are
-    /// resolved later, by [`ConfigUsers::define`]. Cost: the cost of the rules.
+    /// Adds the words of one line, which begins with `user` or `role`. Names of commands, categories and
+    /// roles are resolved later, by [`ConfigUsers::define`]. Cost: the same as for applying the rules to a
+    /// user.
     pub fn add(&mut self, words: &[&[u8]], all_channels: bool) -> Result<(), LineFault> {
         let [keyword, name, rules @ ..] = words else {
             return Err(LineFault { shown: 0, error: RuleError::Unmatched });

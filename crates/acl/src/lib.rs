@@ -1,8 +1,9 @@
-//! Users and their rights: rules, the canonical text of rules, the check of a request, files of users,
-//! the log of refusals.
+//! Users, roles and their rights: rules, the canonical text of rules, the check of a request, files of
+//! users, the log of refusals.
 //!
-//! Invariants: (1) time, randomness and texts of files are arguments; (2) a rule that fails changes no user;
-//! (3) the text of a user, applied to a new user, gives the same rights and the same text.
+//! Invariants: (1) time, randomness and texts of files are arguments; (2) a rule that fails changes no
+//! user; (3) the text of a user, applied to a new user while its roles exist, gives the same rights and the
+//! same text.
 
 #![forbid(unsafe_code)]
 

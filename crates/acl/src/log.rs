@@ -11,17 +11,17 @@ use std::collections::VecDeque;
 const GROUPED_WITHIN_MS: i64 = 60_000;
 /// How many of the newest entries a refusal is compared with.
 const LOOKED_AT: usize = 10;
-/// The most bytes kept of each text of an entry.
+/// Maximum bytes that are kept of each text of an entry.
 const TEXT_MAX: usize = 4096;
 
 /// The reason of an entry in ACL LOG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A request, refused for this kind of right.
+    /// A request for which the user lacks this kind of right.
     Request(Reason),
-    /// An attempt to authenticate.
+    /// A failed attempt to authenticate.
     Auth,
-    /// A certificate that names no user.
+    /// A TLS certificate none of whose names is the name of an enabled user.
     TlsCert,
 }
 
@@ -70,11 +70,13 @@ pub struct RefusalEntry {
     pub refusal: Refusal,
     /// Where the requests ran: directly, in a transaction or in a script.
     pub context: RefusalContext,
-    /// The refused command, key, channel or database; at most `TEXT_MAX` bytes.
+    /// The refused command, key, channel or database; for an attempt to authenticate, the command or the
+    /// page through which it was made; empty for a certificate. At most `TEXT_MAX` bytes.
     pub object: Vec<u8>,
-    /// The user's name; at most `TEXT_MAX` bytes.
+    /// The name of the user, or the name in the attempt or certificate; at most `TEXT_MAX` bytes.
     pub username: Vec<u8>,
-    /// The client of the latest refusal, described as in CLIENT INFO; at most `TEXT_MAX` bytes.
+    /// The client of the latest refusal, described as in CLIENT INFO, or the peer of the metrics page; at
+    /// most `TEXT_MAX` bytes.
     pub client_info: Vec<u8>,
     /// Number of the entry since the server began, from 0.
     pub id: u64,
@@ -99,10 +101,10 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Adds a refusal. If one of the ten newest entries is equal and at most a minute old, the refusal is
-    /// counted there; otherwise it becomes a new entry. After a new entry the oldest entries above
-    /// `entries_max` are dropped; 0 empties the log. Cost: ten comparisons and the copies of the texts, at
-    /// most 4 KiB each.
+    /// Adds a refusal. If one of the ten newest entries is equal and was updated within the last minute,
+    /// the refusal is counted there, and that entry becomes the newest; otherwise the refusal becomes a new
+    /// entry, and the oldest entries above `entries_max` are dropped. If `entries_max` is 0, the log is
+    /// emptied and nothing added. Cost: ten comparisons and the copies of the texts, at most 4 KiB each.
     #[expect(clippy::too_many_arguments, reason = "the parts of an entry")]
     pub fn add(
         &mut self,
@@ -150,7 +152,7 @@ impl RefusalLog {
         }
     }
 
-    /// Bytes that the allocator has given for the log. Cost: the entries.
+    /// Bytes of heap memory that the log holds, as the allocator rounds them. Cost: O(entries).
     pub fn footprint(&self) -> usize {
         let texts = |entry: &RefusalEntry| {
             heap::vec(&entry.object) + heap::vec(&entry.username) + heap::vec(&entry.client_info)

@@ -13,7 +13,7 @@ impl std::fmt::Debug for Digest {
 }
 
 impl Digest {
-    /// The digest of a password in plain text. Cost: the bytes of the password.
+    /// The digest of a password in plain text. Cost: linear in the bytes of the password.
     pub fn of(password: &[u8]) -> Digest {
         #[cfg(test)]
         tests::WORK.with(|work| work.set((work.get().0 + 1, work.get().1)));

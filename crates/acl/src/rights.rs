@@ -35,8 +35,8 @@ impl Rights {
     }
 
     /// Applies a rule about commands, keys, channels, databases or selectors; a selector in parentheses is
-    /// one rule. Any other rule is a syntax error. Cost: depends on the kind of rule, at most linear in the
-    /// present rights.
+    /// one rule. An empty rule has no effect, and any other rule is a syntax error. Cost: the same as for
+    /// [`Selector::apply`], for each rule in the parentheses.
     pub(crate) fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
         if rule.is_empty() {
             return Ok(());
@@ -66,7 +66,7 @@ impl Rights {
         }
     }
 
-    /// Bytes that the allocator has given for the contents, without the value itself.
+    /// Bytes of heap memory that the contents hold, as the allocator rounds them, without the value itself.
     pub(crate) fn footprint(&self) -> usize {
         heap::vec(&self.extra) + self.selectors().map(Selector::footprint).sum::<usize>()
     }

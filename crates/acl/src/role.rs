@@ -22,7 +22,7 @@ pub struct Role {
 pub enum SetRoleError {
     /// The name is empty.
     EmptyName,
-    /// The name contains a space or a zero byte.
+    /// The name contains white space or a zero byte.
     Spaces,
     /// The name contains a quote or a backslash, so the canonical text of a user could not be parsed again.
     Quotes,
@@ -85,7 +85,8 @@ fn is_taken(name: &[u8]) -> bool {
 }
 
 impl Role {
-    /// A role without rights; `all_channels` is true under `acl-pubsub-default allchannels`.
+    /// A role without rights to commands and keys; `all_channels` is true under `acl-pubsub-default
+    /// allchannels`.
     pub(crate) fn new(name: &[u8], all_channels: bool) -> Role {
         Role { name: name.into(), rights: Rights::new(all_channels) }
     }
@@ -183,7 +184,7 @@ impl Roles {
         Ok(roles)
     }
 
-    /// Bytes that the allocator has given for the roles.
+    /// Bytes of heap memory that the roles hold, as the allocator rounds them.
     pub(crate) fn footprint(&self) -> usize {
         let roles: usize = self.iter().map(|role| role.footprint() + heap::block(role.name.len())).sum();
         roles + heap::tree::<Box<[u8]>, Arc<Role>>(self.by_name.len())

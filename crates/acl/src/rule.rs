@@ -3,7 +3,7 @@
 /// The reason why a rule is refused. [`RuleError::text`] has the words of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
-    /// The rule is neither a known word nor an allowed pattern.
+    /// The rule is no known word, or its pattern, first argument or list is malformed.
     Syntax,
     /// The command, subcommand or category does not exist.
     Unknown,
@@ -23,7 +23,7 @@ pub enum RuleError {
     FirstArgOfSubcommand,
     /// The number of a database is negative or above 2³¹ - 1.
     DatabaseOutOfRange,
-    /// A parenthesis is not closed, or a line of the configuration file lacks the name.
+    /// A parenthesis is not closed, or a line of the configuration file has no name after `user` or `role`.
     Unmatched,
     /// `role=` names a role that does not exist.
     NoSuchRole,

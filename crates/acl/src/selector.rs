@@ -26,9 +26,10 @@ pub struct Selector {
     all_keys: bool,
     all_channels: bool,
     all_databases: bool,
-    /// Allowed first arguments, in lower case, with the id of the command; sorted by id.
+    /// Allowed first arguments, in lower case, with the id of the command; sorted.
     first_args: Vec<(u16, Vec<u8>)>,
-    /// Rules about commands, in lower case and in the order given, without those that a later rule replaces.
+    /// Rules about commands and categories, in lower case and in the order given, without those that a
+    /// later rule replaces.
     rules: Vec<Rule>,
     keys: Vec<KeyPattern>,
     channels: Vec<Vec<u8>>,
@@ -321,7 +322,8 @@ impl Selector {
         self.first_args.iter().any(|(known, arg)| *known == id && arg.eq_ignore_ascii_case(first_arg))
     }
 
-    /// Whether all keys are allowed, or one pattern allows this whole access to a key. Cost: the patterns.
+    /// Whether all keys are allowed, or one pattern allows this whole access to a key. Cost: a match with
+    /// each pattern.
     #[inline]
     pub(crate) fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         self.all_keys || {
@@ -332,7 +334,7 @@ impl Selector {
         }
     }
 
-    /// Whether the selector allows this access to every possible key. Cost: the patterns.
+    /// Whether the selector has all keys, or grants this access to the pattern `*`. Cost: O(patterns).
     pub(crate) fn allows_every_key(&self, flags: KeyFlags) -> bool {
         let access = access_of(flags);
         self.all_keys
@@ -340,7 +342,7 @@ impl Selector {
     }
 
     /// Whether the selector allows a channel. A pattern of channels must equal one of the selector's
-    /// patterns. Cost: the patterns.
+    /// patterns. Cost: a match with each pattern.
     pub(crate) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels || is_among(&self.channels, channel, is_pattern)
     }
@@ -352,7 +354,8 @@ impl Selector {
             || u32::try_from(database).is_ok_and(|database| self.databases.binary_search(&database).is_ok())
     }
 
-    /// Bytes that the allocator has given for the contents, without the selector itself.
+    /// Bytes of heap memory that the contents hold, as the allocator rounds them, without the selector
+    /// itself.
     pub(crate) fn footprint(&self) -> usize {
         let first_args: usize = self.first_args.iter().map(|(_, word)| heap::vec(word)).sum();
         let rules: usize = self.rules.iter().map(|rule| heap::vec(&rule.name)).sum();
@@ -449,7 +452,8 @@ impl Selector {
     }
 }
 
-/// Whether a channel matches one of the patterns; a pattern must equal one of them. Cost: the patterns.
+/// Whether a channel matches one of the patterns; a pattern must equal one of them. Cost: a match with each
+/// pattern.
 pub(crate) fn is_among(patterns: &[Vec<u8>], channel: &[u8], is_pattern: bool) -> bool {
     patterns.iter().any(|known| if is_pattern { known == channel } else { glob::matches(known, channel) })
 }

@@ -31,7 +31,8 @@ pub(crate) fn trim<'a>(mut text: &'a [u8], set: &[u8]) -> &'a [u8] {
 }
 
 /// Joins the words of each selector: from a word that begins with `(` and does not end with `)` to the next
-/// word that ends with `)`. `Err` is the position of a word with an unclosed parenthesis. Cost: the bytes.
+/// word that ends with `)`. `Err` is the position of the first word of a selector that is not closed. Cost:
+/// linear in the bytes of the rules.
 pub(crate) fn merge_selectors<'a>(
     rules: impl Iterator<Item = &'a [u8]>,
 ) -> Result<Vec<Cow<'a, [u8]>>, usize> {

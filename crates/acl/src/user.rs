@@ -76,7 +76,7 @@ pub type UserText = Vec<u8>;
 /// The reason why ACL SETUSER fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetUserError {
-    /// The name contains a space or a zero byte.
+    /// The name contains white space or a zero byte.
     Name,
     /// A parenthesis is not closed; the field is the rule in which it stands.
     Unmatched(Vec<u8>),
@@ -106,14 +106,16 @@ pub struct RevokedChannels {
 }
 
 impl RevokedChannels {
-    /// Whether a subscription to a channel or pattern may stay. Cost: the user's patterns.
+    /// Whether a subscription to a channel or pattern may stay. Cost: a match with each of the user's
+    /// patterns.
     pub fn allows(&self, channel: &[u8], is_pattern: bool) -> bool {
         is_among(&self.left, channel, is_pattern)
     }
 }
 
 impl User {
-    /// A disabled user without rights; `all_channels` is true under `acl-pubsub-default allchannels`.
+    /// A disabled user without rights to commands and keys; `all_channels` is true under
+    /// `acl-pubsub-default allchannels`.
     pub(crate) fn new(name: &[u8], identity: u64, all_channels: bool) -> User {
         User {
             name: name.into(),
@@ -147,7 +149,7 @@ impl User {
     }
 
     /// Computes which parts of a request the user's rights depend on. Must be called when the rules are
-    /// complete, before the first check. Cost: the selectors.
+    /// complete, before the first check. Cost: O(selectors).
     pub(crate) fn summarize(&mut self) {
         let asks = Asks {
             allows_all: self.selectors().any(Selector::allows_all),
@@ -158,7 +160,8 @@ impl User {
         self.asks = asks;
     }
 
-    /// Bytes that the allocator has given, including the user itself and the counters of its `Arc`.
+    /// Bytes of heap memory that the user holds, as the allocator rounds them, including the user itself
+    /// and the counters of its `Arc`, but not its roles.
     pub(crate) fn footprint(&self) -> usize {
         heap::counted::<User>()
             + heap::block(self.name.len())
@@ -202,7 +205,7 @@ impl User {
         &self.roles
     }
 
-    /// Whether the user holds the role of this name. Cost: the user's roles.
+    /// Whether the user holds the role of this name. Cost: O(roles of the user).
     pub fn holds(&self, role: &[u8]) -> bool {
         self.roles.iter().any(|held| held.name() == role)
     }
@@ -229,8 +232,8 @@ impl User {
         self.asks.allows_all
     }
 
-    /// Whether a selector allows reading a key of this name in one of these databases, by any command.
-    /// Cost: the patterns, and the databases for each selector.
+    /// Whether a selector allows reading a key of this name in one of these databases; rights to commands
+    /// play no part. Cost: a match with each pattern, and a look-up of the databases for each selector.
     pub fn may_read_key(&self, name: &[u8], databases: impl Iterator<Item = usize> + Clone) -> bool {
         self.allows_all()
             || self.selectors().any(|selector| {
@@ -239,7 +242,7 @@ impl User {
             })
     }
 
-    /// Whether a selector allows reading every key in every database. Cost: the patterns.
+    /// Whether a selector allows reading every key in every database. Cost: O(patterns).
     pub fn may_read_every_key(&self) -> bool {
         self.allows_all()
             || self
@@ -284,7 +287,8 @@ impl User {
         Ok(())
     }
 
-    /// Applies one rule; a selector in parentheses is one rule. Cost: linear in the present definition.
+    /// Applies one rule; a selector in parentheses is one rule. Cost: linear in the present definition and
+    /// in the rule; for a category, also in the number of commands.
     pub(crate) fn apply(&mut self, rule: &[u8], scope: RuleScope<'_>) -> Result<(), RuleError> {
         if rule.is_empty() {
             return Ok(());
@@ -356,8 +360,9 @@ impl User {
             && self.roles.iter().map(|role| role.name()).eq(other.roles.iter().map(|role| role.name()))
     }
 
-    /// The remaining channels, if `before` had a channel pattern that this user lacks; `None` if no
-    /// subscription has to end. Patterns are compared as texts. Cost: the product of the numbers of patterns.
+    /// The remaining channels, if `before` had all channels or a channel pattern that this user lacks;
+    /// `None` if no subscription has to end. Patterns are compared as texts. Cost: the product of the
+    /// numbers of patterns.
     pub(crate) fn revoked_channels(&self, before: &User) -> Option<RevokedChannels> {
         if self.selectors().any(Selector::has_all_channels) {
             return None;

@@ -55,7 +55,7 @@ pub struct UserChanges {
 
 impl Users {
     /// The user `default` alone, with all rights. `all_channels` is `acl-pubsub-default allchannels`:
-    /// whether new users and selectors have every channel.
+    /// whether new users, roles and selectors have every channel.
     pub fn new(all_channels: bool) -> Users {
         let mut users =
             Users { by_name: BTreeMap::new(), roles: Roles::default(), next_identity: 1, all_channels };
@@ -68,17 +68,18 @@ impl Users {
         Users { by_name: BTreeMap::new(), roles: Roles::default(), next_identity: 0, all_channels }
     }
 
-    /// Sets whether users and selectors made from now on have every channel.
+    /// Sets whether users, roles and selectors made from now on have every channel.
     pub fn set_all_channels(&mut self, all_channels: bool) {
         self.all_channels = all_channels;
     }
 
-    /// Whether users and selectors made from now on have every channel.
+    /// Whether users, roles and selectors made from now on have every channel.
     pub fn all_channels(&self) -> bool {
         self.all_channels
     }
 
-    /// Bytes that the allocator has given. Cost: the users, the roles and the patterns.
+    /// Bytes of heap memory that the users and roles hold, as the allocator rounds them. Cost: linear in
+    /// the number of users, roles, rules and patterns.
     pub fn footprint(&self) -> usize {
         let users: usize = self.iter().map(|user| user.footprint()).sum();
         let names: usize = self.by_name.keys().map(|name| heap::block(name.len())).sum();
@@ -105,13 +106,13 @@ impl Users {
         RuleScope { all_channels: self.all_channels, roles: &self.roles }
     }
 
-    /// The names of the users that hold a role. Cost: the users and the roles of each.
+    /// The names of the users that hold a role. Cost: O(users and their roles).
     pub fn holders<'a>(&'a self, role: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.iter().filter(move |user| user.holds(role)).map(|user| user.name())
     }
 
-    /// The canonical lines of all roles, then of all users: ACL LIST, ACL SAVE, CONFIG REWRITE.
-    /// Cost: the text.
+    /// The canonical lines of all roles, then of all users: ACL LIST, ACL SAVE, CONFIG REWRITE. Cost:
+    /// linear in the text of all lines.
     pub fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
         let roles = self.roles.iter().map(|role| role.line());
         roles.chain(self.iter().map(|user| user.line()))
@@ -119,8 +120,8 @@ impl Users {
 
     /// The fingerprint of all users that ACL DIGEST of 9.2 shows: the exclusive or of the digests of all
     /// lines of roles and users; lines of users count without their first word, `user`. Lines of roles are
-    /// included because a user's line has only the names of its roles. Cost: the text of all users and
-    /// roles.
+    /// included because a user's line has only the names of its roles. Cost: linear in the text of all
+    /// users and roles.
     pub fn digest(&self) -> String {
         let mut all = [0; 32];
         let users = self.iter().map(|user| [user.name(), b" ", &user.describe()].concat());
@@ -148,10 +149,10 @@ impl Users {
         self.get(&held.name).filter(|user| user.identity == held.identity)
     }
 
-    /// Checks a name and a password and returns the user. Cost: the digest of the password, and
-    /// `COMPARED_MIN` comparisons or as many as the user has passwords. Unless the user has more passwords
-    /// than that, an unknown name, a disabled user, a user without a password and a wrong password cost the
-    /// same, so the time of a refusal does not reveal a name.
+    /// Checks a name and a password and returns the user. Cost: the digest of the password, and one
+    /// comparison for each of the user's passwords, but at least `COMPARED_MIN` comparisons. Unless the
+    /// user has more passwords than that, an unknown name, a disabled user, a user without a password and a
+    /// wrong password cost the same, so the time of a refusal does not reveal a name.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, AuthError> {
         let digest = Digest::of(password);
         let user = self.get(name);
@@ -188,7 +189,7 @@ impl Users {
 
     /// Makes or changes a role, as ACL SETROLE does: all rules are applied, or none. Users that hold the
     /// role get the new version. Returns the users that lost channels, with their remaining channels. Cost:
-    /// applying the rules, and a walk over all users with their selectors.
+    /// applying the rules, a look at each user's roles, and for each holder the comparison of its channels.
     pub fn set_role<'a>(
         &mut self,
         name: &[u8],
@@ -215,7 +216,7 @@ impl Users {
     }
 
     /// Deletes roles and returns how many existed; unknown names are skipped. `Err` is a role that a user
-    /// holds; then nothing is deleted. Cost: the names times the users.
+    /// holds; then nothing is deleted. Cost: O(names × users).
     pub fn delete_roles<'a>(
         &mut self,
         names: impl Iterator<Item = &'a [u8]> + Clone,
@@ -231,7 +232,8 @@ impl Users {
         self.roles.insert(Arc::new(role));
     }
 
-    /// Sets the password of `default`, as `requirepass` does. With `None` no password is needed.
+    /// Replaces all passwords of `default` by this one, as `requirepass` does. With `None` no password is
+    /// needed.
     pub fn set_default_password(&mut self, password: Option<&[u8]>) {
         let mut user = User::clone(self.default_user());
         let rule = password.map(|password| [b">", password].concat());
@@ -253,7 +255,7 @@ impl Users {
         Some(user)
     }
 
-    /// A new user without rights, with an unused identity.
+    /// A new, disabled user without rights to commands and keys, with an unused identity.
     pub(crate) fn make(&self, name: &[u8]) -> User {
         User::new(name, self.next_identity, self.all_channels)
     }
@@ -274,7 +276,8 @@ impl Users {
     }
 
     /// Takes over the users and roles of a file. A user whose name is in both keeps its identity, and so
-    /// its clients, as in the reference. Cost: the users of both sets.
+    /// its clients, as in the reference. Cost: O(users of both sets), and for each user that is in both the
+    /// comparison of its channels.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
         let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), replaced: Vec::new() };
         let before = std::mem::take(&mut self.by_name);

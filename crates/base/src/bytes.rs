@@ -37,7 +37,8 @@ impl Bytes {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// Bytes that the allocator has given: the contents, the vector's header and the counts of owners.
+    /// Bytes of heap memory, as the allocator rounds them: the contents, the vector's header and the counts
+    /// of owners.
     pub fn footprint(&self) -> usize {
         heap::counted::<Vec<u8>>() + heap::vec(&self.0)
     }

@@ -30,8 +30,8 @@ pub fn key_slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) & (SLOT_COUNT - 1)
 }
 
-/// The slot of all names that `pattern` matches, if the pattern determines one: it has no wildcard, or a
-/// tag that is not empty and no wildcard before the tag's end.
+/// The slot of all names that `pattern` matches, if the pattern determines one: it has no wildcard (`*`,
+/// `?`, `[` or a backslash), or a tag that is not empty and no wildcard before the tag's end.
 pub fn pattern_slot(pattern: &[u8]) -> Option<u16> {
     let is_wild = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
     let Some(wild) = pattern.iter().position(is_wild) else { return Some(key_slot(pattern)) };

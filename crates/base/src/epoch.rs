@@ -1,15 +1,16 @@
-//! A number that advances whenever the control plane changes in a way that cached conclusions depend on. Such
-//! conclusions are which checks can refuse a command, and which of a command's effects have to be recorded.
+//! A number that advances whenever the control plane changes in a way that cached conclusions depend on.
+//! Such conclusions are, for example, which checks can refuse a command, and which of a command's effects
+//! have to be recorded.
 //!
 //! Before each command, the owner of a conclusion compares the number with the one at which the conclusion
 //! was drawn (`Core::refresh_derived`). A command of an EXEC therefore sees the changes of the command before
 //! it.
 //!
-//! Two kinds of owners advance the number. A [`Watched`] value advances it whenever the value could have been
-//! changed. Types with private fields, few of whose changes matter (waiting, watching and subscribed clients,
-//! the stream, the append-only file), advance it in the methods that make such a change. The configuration
-//! does neither: its changes take effect by `Control::apply_limits`, whose numbers are watched. Cluster mode
-//! calls [`Epoch::advance`] itself.
+//! Two kinds of owners advance the number. A [`Watched`] value advances it whenever the value could have
+//! been changed. Types with private fields, few of whose changes matter (waiting, watching, tracking and
+//! subscribed clients, the stream, the append-only file), advance it in the methods that make such a
+//! change. The configuration does neither: its changes take effect by `Control::apply_limits`, whose
+//! numbers are watched. Cluster mode calls [`Epoch::advance`] itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

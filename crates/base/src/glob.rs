@@ -1,17 +1,17 @@
 //! Glob patterns, as KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules match them.
 //!
-//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not closed
-//! ends with the pattern; the ends of a range may be in either order; a backslash at the end stands for
-//! itself. An empty text matches the empty pattern only, not even `*`: callers for which `*` means everything
-//! (KEYS, SCAN) handle that case.
+//! `*` matches any run, `?` any byte, `[a-c]` and `[^a]` a class, `\x` the byte x. A class that is not
+//! closed ends with the pattern; the ends of a range may be in either order; a backslash at the end stands
+//! for itself. An empty text is matched by the empty pattern only, not even by `*`: callers for which `*`
+//! means everything (KEYS, SCAN) handle that case.
 //!
-//! Invariants: (1) a mismatch goes back to the last `*` only, because an earlier star can reach nothing that
-//! the last cannot; (2) no recursion; (3) beyond a number of steps that is linear in pattern and text, the
-//! elements between two stars are searched 256 at a time (`blocks.rs`), so a match costs O(pattern + text)
-//! and at most elements × text ÷ 256 steps of a few nanoseconds; (4) a [`Pattern`] that is matched with many
-//! texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a text never costs more than
-//! that many steps; (5) a [`Pattern`] in one of the simple forms of `form.rs`, such as one with a single
-//! star, never goes back and takes nothing from an [`Allowance`].
+//! Invariants: (1) a mismatch goes back to the last `*` only, because an earlier star can reach nothing
+//! that the last cannot; (2) no recursion; (3) matching byte by byte takes a number of steps that is linear
+//! in pattern and text; after these steps, the elements between two stars are searched 256 at a time
+//! (`blocks.rs`), which adds at most elements × text ÷ 256 steps of a few nanoseconds; (4) a [`Pattern`]
+//! that is matched with many texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a
+//! text never costs more than that many steps; (5) a [`Pattern`] in one of the simple forms of `form.rs`,
+//! such as one with a single star, never goes back and takes nothing from an [`Allowance`].
 
 mod blocks;
 mod class;
@@ -132,7 +132,7 @@ impl LongClasses {
         run(PreparedPattern::<Exact>::new(&self.0), text, &mut Unbounded).unwrap_or(false)
     }
 
-    /// Bytes that the allocator has given.
+    /// Bytes of heap memory, as the allocator rounds them.
     pub fn footprint(&self) -> usize {
         crate::heap::boxed::<Compiled>() + crate::heap::vec(&self.0.pattern) + crate::heap::vec(&self.0.sets)
     }
@@ -228,8 +228,8 @@ fn run<S: PatternSource, W: MatchWork>(source: S, text: &[u8], work: &mut W) -> 
         if spent > credit {
             match blocks::find(source, star, text, from, work) {
                 SegmentFound::At { pattern: after, text: end } => {
-                    // The search has counted its own steps. Credit for the plain walk that follows is
-                    // given for the bytes that this search has passed.
+                    // The search has counted its own steps. The matching byte by byte that follows gets
+                    // credit for the bytes that this search has passed.
                     credit = W::CREDIT * (after - star + end - from);
                     (p, t) = (after, end);
                     continue;
@@ -413,7 +413,7 @@ impl MatchWork for Allowance {
     }
 }
 
-/// A pattern in which more stars than this have something after them matches nothing: the reference
+/// A pattern in which more runs of stars than this have something after them matches nothing: the reference
 /// limits its recursion this way.
 const STARS_MAX: usize = 1000;
 /// A class of at most this many bytes is read anew for each byte of a text.

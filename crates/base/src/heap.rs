@@ -1,4 +1,5 @@
-//! The memory that requests take once the allocator has rounded them up, for computing sizes of structures.
+//! The memory that allocations take once the allocator has rounded them up, for computing sizes of
+//! structures.
 //!
 //! The size classes are jemalloc's on a 64-bit machine: four for each power of two, and pages beyond
 //! them. This module neither allocates nor asks the allocator, so crates without an allocator can use
@@ -6,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-/// Bytes that a request for `bytes` takes; 0 for an empty request.
+/// Bytes that an allocation of `bytes` bytes takes; 0 for an empty one.
 pub const fn block(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
@@ -69,7 +70,7 @@ pub fn short(bytes: usize) -> u32 {
 /// The largest size class; larger requests are rounded up to pages.
 const CLASSES_MAX: usize = 16 * 1024;
 const PAGE: usize = 4096;
-/// The most pairs in a node of the standard library's trees.
+/// Maximum pairs in a node of the standard library's trees.
 const TREE_NODE: usize = 11;
 
 #[cfg(test)]

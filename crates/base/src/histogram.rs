@@ -50,8 +50,8 @@ impl Histogram {
         self.powers.iter().sum()
     }
 
-    /// The duration, in nanoseconds, that `percent` of the durations do not exceed: the highest
-    /// value of its bucket.
+    /// The duration, in nanoseconds, that `percent` of the durations do not exceed: the highest value of
+    /// its bucket; 0 without durations.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -77,7 +77,8 @@ impl Histogram {
         ((STEPS as u64) << power) - 1
     }
 
-    /// Like [`Histogram::percentile`], at the cost of a few buckets, given the result of `by_power_of_two`.
+    /// Like [`Histogram::percentile`], but reads at most the buckets of one power of two, given the result
+    /// of `by_power_of_two`.
     pub fn percentile_by(&self, by_power: &[u64; Histogram::POWERS], percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total() as f64).ceil() as u64).max(1);
         let mut seen = 0;

@@ -1,8 +1,8 @@
-//! Basic types for all other crates: time as a value, ids, shared bytes, number formats, LZF, glob,
-//! hashes, seeded randomness.
+//! Basic types and functions for all other crates, such as time as a value, ids, shared bytes, number
+//! formats, LZF, glob, hashes and seeded randomness.
 //!
-//! Invariants: (1) nothing here reads a clock, draws entropy, or does input or output; (2) nothing here knows
-//! that a server exists.
+//! Invariants: (1) nothing here reads a clock, draws entropy, or does input or output; (2) nothing here
+//! depends on another crate of the server.
 
 #![forbid(unsafe_code)]
 

@@ -58,7 +58,8 @@ impl LongDouble {
         self.0.is_finite()
     }
 
-    /// The value in seconds as milliseconds, rounded up. `None` when they do not fit in 63 bits, or for NaN.
+    /// The value in seconds as milliseconds, rounded up. `None` for NaN and infinities, and when the
+    /// milliseconds do not lie between the extremes of an `i64`.
     pub fn ceil_millis(self) -> Option<i64> {
         let thousand = X87DoubleExtended::from_u128(1000).value;
         let millis = self.0.mul_r(thousand, Round::NearestTiesToEven).value;
@@ -72,7 +73,8 @@ impl LongDouble {
     }
 
     /// Appends the value with up to 17 digits after the point, without trailing zeros; zero has no sign.
-    /// Appends nothing for a value that is not finite. 1 to 4,933 bytes and a sign.
+    /// Appends nothing for a value that is not finite, otherwise 1 to 4,933 bytes, and a sign if the number
+    /// is negative.
     pub fn push(self, out: &mut Vec<u8>) {
         if !self.is_finite() {
             return;
@@ -108,7 +110,7 @@ impl LongDouble {
 impl Add for LongDouble {
     type Output = LongDouble;
 
-    /// The sum, rounded once. Infinite when it overflows.
+    /// The sum, rounded once. Infinite when it overflows, NaN for infinities of different signs.
     fn add(self, other: LongDouble) -> LongDouble {
         LongDouble(self.0.add_r(other.0, Round::NearestTiesToEven).value)
     }

@@ -119,7 +119,7 @@ pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()
     (out.len() == len).then_some(())
 }
 
-/// The most positions that are remembered, as a power of two.
+/// Maximum size of the table of positions, as a power of two.
 const HASH_BITS_MAX: u32 = 13;
 const DISTANCE_MAX: usize = 1 << 13;
 const LITERALS_MAX: usize = 32;

@@ -9,7 +9,7 @@
 pub enum Mistake {
     /// No mistake: the program as it is.
     None,
-    /// A history's id before a promotion is accepted for positions after the promotion.
+    /// After a promotion, the id of the former history is accepted for later positions, too.
     SecondIdForever,
     /// A promotion keeps the id of the history before it.
     KeptReplid,
@@ -22,7 +22,7 @@ pub enum Mistake {
     /// A replica acknowledges increments of the append-only file as durable although their base is not
     /// installed yet.
     AckWithoutBase,
-    /// A replica that has acknowledged nothing counts as one that has the write.
+    /// A replica that has acknowledged nothing counts as one that has reached offset 0.
     SilentReplicaCounts,
     /// A replica deletes expired keys by itself.
     ReplicaExpires,
@@ -56,7 +56,8 @@ pub enum Mistake {
     RoleInsideRun,
     /// The effects of a suspended script are lost when its client has disconnected.
     RunDropped,
-    /// A replica whose link is lost twice within a second waits before it connects again.
+    /// A replica whose link is lost within a second waits before it connects again, already after the first
+    /// such loss.
     ShortLinkPaused,
     /// A vote is sent before the file that records it is durable (K-1).
     VoteBeforeFile,
@@ -98,7 +99,7 @@ pub enum Mistake {
     MeetNotRepeated,
     /// A node that does not dial back is sent MEETs without end (G-13).
     MeetsWithoutEnd,
-    /// A forgotten node returns by its own MEET (G-21).
+    /// A forgotten node that still knows this cluster returns by its own MEET (G-21).
     ForgottenNodeMet,
     /// A header counts for the node of its link, whichever node sent it.
     StrangeHeaderBelieved,

@@ -58,7 +58,8 @@ impl WorkProgress {
         self.done as f64 / self.seconds().max(1e-3)
     }
 
-    /// Seconds that the rest takes at this rate; `None` where the total is unknown or nothing is done yet.
+    /// Seconds that the rest takes at this rate; `None` where the total is unknown, or something is left
+    /// and nothing is done yet.
     pub fn seconds_left(&self) -> Option<f64> {
         let left = self.total?.saturating_sub(self.done);
         match (left, self.done) {
@@ -80,7 +81,9 @@ impl WorkProgress {
     }
 }
 
-/// `41.2% of 900 MB, 150.0 MB/s, 4 seconds left`, without the parts that are unknown.
+/// `41.2% of 900 MB, 150.0 MB/s, 4 seconds left`, without the parts that are unknown; once all is done,
+/// `finishing` in place of the time left; before anything is known, only the time spent: `3 seconds so
+/// far`. For milliseconds `1 second of 10 minutes at most`.
 impl fmt::Display for WorkProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.unit == ProgressUnit::Milliseconds {

@@ -2,5 +2,5 @@
 
 /// The version of Valkey whose behaviour this server reproduces.
 pub const COMPATIBLE: &str = "9.1.2";
-/// The version of Redis that INFO and HELLO report to clients of that time.
+/// The version of Redis that INFO and HELLO report, for clients that know only Redis.
 pub const REDIS_COMPATIBLE: &str = "7.2.4";

@@ -419,8 +419,8 @@ impl LogFile {
         console.say(&format!("Successfully truncated AOF {} to timestamp {time}", self.name))
     }
 
-    /// Cuts the file durably to `len` bytes, after the bytes cut off are copied to a new file in
-    /// the same folder.
+    /// Cuts the file durably to `len` bytes, after the bytes to be cut off have been copied to a new file
+    /// in the same folder.
     fn cut(&self, len: u64, console: &mut Console<'_>) -> Checked<()> {
         let kept = match self.keep(len, console.now_ms / 1000) {
             Ok(kept) => kept,
@@ -491,7 +491,7 @@ impl LogFile {
     }
 }
 
-/// The position in `window` of a whole command that begins at the beginning of a line.
+/// The position in `window` of the first whole command that begins at the beginning of a line.
 fn commands_again(window: &[u8]) -> Option<usize> {
     let begins = (0..window.len()).filter(|at| {
         let is_line = *at == 0 || window.get(at - 1) == Some(&b'\n');

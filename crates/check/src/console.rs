@@ -26,7 +26,8 @@ pub struct Meter<'a> {
     /// A monotonic clock, ns.
     clock: &'a mut dyn FnMut() -> u64,
     line: TerminalLine,
-    /// Start of the current file and time of the last display, ns of `clock`.
+    /// `began_ns`: start of the current file. `shown_ns`: time of the last display. Both are in ns of
+    /// `clock`.
     began_ns: u64,
     shown_ns: u64,
 }

@@ -460,7 +460,8 @@ impl SnapshotReport {
             console.say(&format!("[offset {offset}] Compressed frame OK"))?;
         } else if self.version >= SUMMED_FROM {
             let mut sum = [0; 8];
-            // The reader has read these bytes already. If a second read fails, the checksum is not reported.
+            // The reader has read these bytes already, and has checked the sum unless it is 0. If this
+            // second read fails, the sum is reported as checked.
             let is_there = file.read_exact_at(&mut sum, offset.saturating_sub(8)).is_ok();
             let what = if is_there && sum == [0; 8] {
                 "RDB file was saved with checksum disabled: no check performed."

@@ -9,7 +9,7 @@ pub(crate) const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "m
 /// The format of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Columns separated by blanks.
+    /// Columns separated by tabs and padded with blanks.
     Table,
     /// One line for each figure, with the prefix `[info]`.
     Info,
@@ -126,7 +126,7 @@ fn line(format: Format, name: &str, cells: &[String], out: &mut String) {
     out.push('\n');
 }
 
-/// A figure as text; `None` where it is not known.
+/// A function that returns a figure as text; `None` where the figure is not known.
 type Figure = fn(&TypeStats) -> Option<String>;
 
 /// The rows of the report, in order.
@@ -178,7 +178,8 @@ impl Spread {
         }
     }
 
-    /// The percentile: the smallest number that `percent` in a hundred of the numbers do not exceed.
+    /// The percentile: the smallest number that `percent` in a hundred of the numbers do not exceed,
+    /// rounded down to ten binary digits.
     fn at(&self, percent: u64) -> String {
         let rank = (self.total * percent).div_ceil(100).max(1);
         let mut seen = 0;

@@ -13,8 +13,8 @@ use crate::machine::{Machine, System};
 /// The source that a clock takes its time from at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
-    /// The kernel's clocks, two calls per reading. Used while the rate of the counter is not known, or if
-    /// there is no trusted counter.
+    /// The kernel's clocks, two calls per reading. Used while the rate of the counter is not known, if
+    /// there is no trusted counter, and after the counter was given up.
     Posix,
     /// The processor's counter, between anchors that are at most a millisecond old.
     Counter {
@@ -91,7 +91,8 @@ struct CommonInstant {
 }
 
 impl Clock<System> {
-    /// A clock of this machine. In its first 10 ms a reading costs two calls of the kernel's vDSO.
+    /// A clock of this machine. In its first 10 ms, and always if there is no trusted counter, a reading
+    /// costs two calls of the kernel's vDSO.
     pub fn system() -> Clock<System> {
         Clock::new(System::probe())
     }
@@ -115,8 +116,8 @@ impl<M: Machine> Clock<M> {
         clock
     }
 
-    /// The current time. Cost: one counter read and a multiplication; once a millisecond a new
-    /// anchor, about 0.1 us.
+    /// The current time. Cost with the counter: one counter read and a multiplication; once a millisecond a
+    /// new anchor, about 0.1 us.
     #[inline]
     pub fn now(&mut self) -> Now {
         let Some(ticks) = self.machine.counter() else { return self.posix() };
@@ -185,7 +186,8 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns, unix_us })
     }
 
-    /// The slow path, taken if there is no anchor yet, the anchor is old, or the counter behaves oddly.
+    /// The slow path, taken while the kernel's clocks are used, when the anchor is old, and when the
+    /// counter behaves oddly.
     #[cold]
     fn renew(&mut self, ticks: u64) -> Now {
         if self.has_given_up() {
@@ -308,7 +310,7 @@ const STILL_MAX: u32 = 64;
 /// count.
 const DOUBTS_MAX: u32 = 8;
 /// The greatest difference between the counter and the kernel's clock at an anchor that is no reason for
-/// doubt.
+/// doubt, in addition to one percent and the uncertainty of the anchors.
 const SLACK_NS: u64 = 5_000;
 /// Factor of the fastest counter that is trusted, 10 GHz: nanoseconds per tick, 32.32 fixed point.
 const FACTOR_MIN: u64 = (1 << 32) / 10;

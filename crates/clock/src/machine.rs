@@ -92,7 +92,7 @@ fn system_call(id: libc::clockid_t, time: &mut libc::timespec) -> libc::c_int {
     libc::c_int::from(failed != 0)
 }
 
-/// Only Linux can forbid the counter.
+/// `clock_gettime` of the C library, because only Linux can forbid the counter.
 #[cfg(not(target_os = "linux"))]
 fn system_call(id: libc::clockid_t, time: &mut libc::timespec) -> libc::c_int {
     // SAFETY: `time` is a valid timespec to write to, for the duration of the call.

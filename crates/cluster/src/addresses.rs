@@ -18,7 +18,7 @@ pub(crate) fn text(ip: IpAddr) -> IpText {
 }
 
 /// Gives a node a new address: its outgoing link is dropped, and replication follows if the node is this
-/// node's primary. An equal address changes nothing.
+/// node's primary. An equal address changes nothing, unless the node was one without an address.
 pub(crate) fn take(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let node = m.table.node(ix);
     if node.place.address.is(seen) && !node.is_without_address() {
@@ -36,9 +36,9 @@ pub(crate) fn confirmed(m: &mut ClusterMachine, ix: NodeIx, address: NodeAddress
     report(m, ix, &old);
 }
 
-/// Handles another node's report that a node is healthy at a different address (G-10 item 5). If that node
-/// does not answer this one, the reported address becomes the candidate to dial next; if the node answers
-/// there, the candidate becomes its address.
+/// Handles another node's report that a node is healthy at a different address (G-10 item 5). If this node
+/// has no address of that node, no link to it, or receives no answers from it, the reported address becomes
+/// the candidate to dial next; if the node answers there, the candidate becomes its address.
 pub(crate) fn heard(m: &mut ClusterMachine, ix: NodeIx, seen: &Seen<'_>) {
     let (now, patience) = (m.time.now, m.settings.node_timeout_ms);
     let node = m.table.node_mut(ix);
@@ -133,8 +133,9 @@ pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeA
     candidates.turn = 0;
 }
 
-/// The next address of a node to dial, and its port. Until the announced address has failed for as long as
-/// `patience_ms` says, only that address is dialled; after that, all known addresses in turn.
+/// The next address of a node to dial, and its port; `None` if that address cannot be dialled. Until the
+/// announced address has failed for as long as `patience_ms` says, only that address is dialled; after
+/// that, all known addresses in turn.
 pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
     let patience = patience_ms(m, ix);
@@ -158,10 +159,10 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
     can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
-/// How long the announced address of a node must have failed before candidates are dialled, ms: the node
-/// timeout, or 0 for a node that has not answered in this process. For such a node the timeout would be too
-/// long: all nodes may have new addresses since the file was written, and nodes suspect one another after a
-/// timeout without answers.
+/// How long the announced address of a node must have failed before candidates are dialled, ms: just above
+/// the node timeout, or 0 for a node that has not answered in this process. For such a node the timeout
+/// would be too long: all nodes may have new addresses since the file was written, and nodes suspect one
+/// another after a timeout without answers.
 fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     match m.table.node(ix).clocks.pong_received {
         None => 0,
@@ -181,7 +182,7 @@ pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
 }
 
 /// Notes whether a node answers. If its address has failed for as long as `patience_ms` says, looks up its
-/// host name, at most once in half a node timeout. Called by the cron.
+/// host name, at most once in half a node timeout. Called by the cron, and after failed dials.
 pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
@@ -195,7 +196,7 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let is_failing = is_silent || node.is_without_address();
     let candidates = &mut node.place.candidates;
     if !is_failing && (has_answered || candidates.failing_since.is_none()) {
-        // Memory is written only if something changes, because the cron calls this for every node.
+        // Memory is written only if something changes, because the cron calls this often.
         if candidates.failing_since.is_some() {
             candidates.failing_since = None;
         }
@@ -210,7 +211,8 @@ pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Takes this node's own address from the connection of a MEET or PING (G-18).
+/// Takes this node's own address from the connection of a MEET or PING (G-18), unless the configuration
+/// announces one.
 pub(crate) fn learn_own(m: &mut ClusterMachine, local: &IpText) {
     if local.is_empty() || m.settings.announced.ip.is_some() || m.table.me().place.address.ip == *local {
         return;

@@ -29,7 +29,8 @@ const DELAY_MAX_MS: u64 = 500;
 const WITHOUT_DATA_MS: u64 = 500;
 /// Shortest time for which an election is open, ms.
 const ELECTION_MIN_MS: u64 = 2_000;
-/// Shortest time for which votes are awaited if another replica asks for votes in the same epoch, ms.
+/// Shortest time for which votes are awaited if another replica asks for votes in the same epoch or a later
+/// one, ms.
 const SPLIT_MS: u64 = 500;
 /// Milliseconds between two equal log lines about the reason that no election is held.
 const SAID_MS: u64 = 1_000;
@@ -221,9 +222,9 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
 }
 
 /// Whether the open election probably cannot get a majority of its epoch: another replica has asked for
-/// votes of that epoch, and all votes should have arrived by now (D23). The wait counts from the moment
-/// when the request left, after this node's file was written, and doubles with each split election: even if
-/// voters write their files slowly, their votes then arrive while an election is open.
+/// votes of that epoch or a later one, and all votes should have arrived by now (D23). The wait counts from
+/// the moment when the request left, after this node's file was written, and doubles with each split
+/// election: even if voters write their files slowly, their votes then arrive while an election is open.
 fn is_split(m: &ClusterMachine) -> bool {
     let candidacy = &m.failover.candidacy;
     let ElectionStage::Requested { epoch, .. } = &candidacy.stage else { return false };
@@ -357,8 +358,8 @@ fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     m.table.node(primary).replicas.iter().filter(is_ahead).count() as u64
 }
 
-/// The number of recently failed primaries with slots and replicas whose shard id is smaller than this
-/// node's.
+/// The number of recently failed primaries (with a validity factor of 0, of all failed ones) that have
+/// slots, replicas, and a smaller shard id than this node.
 fn shard_rank(m: &ClusterMachine) -> u64 {
     let factor = m.settings.replica.validity_factor;
     let limit = m.settings.node_timeout_ms.saturating_mul(factor);
@@ -419,7 +420,7 @@ fn request(m: &mut ClusterMachine, schedule: Schedule) {
     m.durable.hold(Withheld::VoteRequest { epoch });
 }
 
-/// Counts a vote (E-46).
+/// Counts a vote for the open election (E-46); any other vote is ignored.
 pub(crate) fn voted(m: &mut ClusterMachine, voter: NodeIx, header: &BusHeader<'_>) {
     let (id, is_voter) = (m.table.node(voter).id, m.table.node(voter).is_voter());
     if let ElectionStage::Requested { epoch, votes, .. } = &mut m.failover.candidacy.stage

@@ -33,7 +33,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
 }
 
 /// Deletes keys that were found at the start or at a promotion in another node's slots, once the owner has
-/// claimed the slot in a message to this process, with an epoch that is not below the owner's known epoch.
+/// claimed the slot. The claim must have arrived in this process, with an epoch that is not below the
+/// owner's known epoch. Only a primary that is sure of its state deletes them.
 fn confirm_strays(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if m.keys.strays.is_empty() || epoch < m.table.node(sender).config_epoch {
         return;
@@ -65,7 +66,7 @@ fn empty(m: &mut ClusterMachine, slots: SlotSet, why: LostSlots) {
     m.out.push_back(ClusterOutput::EmptySlots { slots: Box::new(slots), why });
 }
 
-/// The changes by a claim.
+/// The changes that a claim makes.
 struct SlotsTaken {
     /// Number of slots that this node or its primary has lost.
     lost: u16,
@@ -83,8 +84,7 @@ struct ClosedSlots {
     redirected: SlotSet,
 }
 
-/// Gives to `sender` those of `slots` that it wins by its epoch (E-10), and then adapts this node's role
-/// (E-14).
+/// Gives to `sender` those of `slots` that it may take (E-10), and then adapts this node's role (E-14).
 pub(crate) fn take(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     if sender == m.table.my_ix() {
         log!(m, Notice, "Discarding UPDATE message about myself.");
@@ -315,7 +315,8 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
     }
 }
 
-/// Sends one UPDATE, about the owner of the first slot that the sender claims with too old an epoch (E-19).
+/// If the sender claims slots with too old an epoch, sends one UPDATE about the owner of the first of these
+/// slots (E-19).
 fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;
@@ -401,8 +402,9 @@ pub(crate) fn updated(
     contested::heard(m, subject, epoch, None);
 }
 
-/// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an owner, and
-/// remembers other nodes' slots, whose keys are deleted when the owner claims them.
+/// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an owner,
+/// and remembers other nodes' slots, whose keys are deleted when the owner claims them. Slots that this
+/// node imports are left out. Does nothing on a replica, and on a node that is not sure of its state.
 pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
     if !m.table.me().is_primary() || m.rights.sureness != Sureness::Sure {
         return;

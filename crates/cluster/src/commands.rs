@@ -1,8 +1,8 @@
 //! Commands that change this node's state, or its view of other nodes.
 //!
-//! Invariants: (1) an answer that reports a change leaves when the file with the change is durable (E-53), so
-//! the answer waits for the generation (the version of `nodes.conf`) that the change belongs to; only MEET,
-//! FAILOVER and [`execute_at_once`] answer sooner; (2) errors leave at once.
+//! Invariants: (1) an answer that reports a change leaves when the file with the change is durable (E-53),
+//! so the answer waits for the generation (the version of `nodes.conf`) that the change belongs to; only
+//! MEET, FAILOVER, DEBUG CLUSTERLINK KILL and [`execute_at_once`] answer sooner; (2) errors leave at once.
 
 use crate::address::Seen;
 use crate::candidate;

@@ -21,7 +21,7 @@ use std::fmt;
 
 /// Number of reports that are kept with their text; further ones are only counted.
 const REPAIRS_MAX: usize = 100;
-/// Bytes of a name from the file that a report shows.
+/// Maximum bytes of a name from the file that a report shows.
 const SHOWN_MAX: usize = 64;
 
 /// The contents of a file, and the reports about it for the log.
@@ -87,7 +87,7 @@ pub fn read(text: &[u8], transport: BusTransport) -> Result<ConfFile, StartRefus
     reader.finish()
 }
 
-/// The lines that were read so far.
+/// The contents that were read so far.
 #[derive(Default)]
 struct ConfReader {
     lines: Vec<Numbered>,
@@ -95,7 +95,8 @@ struct ConfReader {
     numbers: BTreeMap<NodeId, usize>,
     /// The line of this node, with its number.
     me: Option<OwnNumber>,
-    /// The number of the first line that could be this node's and cannot be read.
+    /// The number of the first line that could be this node's: a line that cannot be read, or has an
+    /// unknown flag.
     suspect: Option<usize>,
     current: Option<ClusterEpoch>,
     last_vote: Option<ClusterEpoch>,

@@ -107,14 +107,15 @@ pub(crate) fn expired(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// The most dials in one tick to nodes that were dialled recently and have not dialled back (G-2).
+/// Maximum number of dials in one tick to nodes that were dialled recently and have not dialled back (G-2).
 fn dial_budget(m: &ClusterMachine) -> i64 {
     let half = m.settings.node_timeout_ms / 2;
     let known = m.table.len() as u64;
     (known * 100).checked_div(half).map_or(0, |share| i64::try_from(share * 10).unwrap_or(i64::MAX))
 }
 
-/// Ends a handshake that has timed out, dials the node, and drops links whose queue is too long.
+/// Drops links whose queue is too long, ends a handshake that has timed out, looks up the host name of a
+/// node that does not answer, and dials a node without an outgoing link.
 fn links_of(m: &mut ClusterMachine, ix: NodeIx, budget: &mut i64) {
     limit_queues(m, ix);
     let reconnects = m.settings.debug.reconnection == Switch::Runs;
@@ -213,7 +214,7 @@ fn ping_at_random(m: &mut ClusterMachine) {
     }
 }
 
-/// The work for one node: drops a dead link, sends a due ping, suspects a silent node.
+/// The work for one node: repeats a MEET, drops a dead link, sends a due ping, suspects a silent node.
 fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).is_handshake() || m.table.node(ix).is_without_address() {
         return;
@@ -236,12 +237,13 @@ fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     failure::suspect(m, ix);
 }
 
-/// Drops an outgoing link on which no data arrive (G-9).
+/// Drops an outgoing link if a PING has been unanswered, and no data have arrived, for half a node timeout
+/// (G-9). A link younger than a node timeout is kept.
 fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
     let node = m.table.node(ix);
-    // The link is looked up only if a PING is unanswered: the cron checks every node, and nearly all nodes
+    // The link is looked up only if a PING is unanswered: the cron calls this often, and nearly all nodes
     // have answered.
     let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
     if !is_silent || now.saturating_sub(node.clocks.data_received) <= timeout / 2 {

@@ -143,7 +143,8 @@ impl Durable {
         self.owned.contains(slot)
     }
 
-    /// Whether it is time to log again that the node continues without its file.
+    /// Whether it is time to log again that the node continues without its file; if so, the time of the log
+    /// line is noted.
     pub(crate) fn says_failure(&mut self, now: Ms) -> bool {
         let is_due = self.said_at.is_none_or(|at| now >= at.saturating_add(SAID_AGAIN_MS));
         if is_due {

@@ -125,9 +125,9 @@ pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoc
     log!(m, Warning, "configEpoch collision with node {}. configEpoch set to {epoch}", m.name(sender));
 }
 
-/// Called when this node becomes a voter in place of another one, which may have voted in any epoch up to the
-/// present one. This node then does not vote in these epochs: if both voters of one place voted in an epoch,
-/// two replicas could win that epoch (S-20).
+/// Called when this node becomes a voter, perhaps in place of another one, which may have voted in any
+/// epoch up to the present one. This node then does not vote in these epochs: if both voters of one place
+/// voted in an epoch, two replicas could win that epoch (S-20).
 pub(crate) fn takes_seat(m: &mut ClusterMachine) {
     m.epochs.last_vote = m.epochs.current;
     m.save();

@@ -8,8 +8,8 @@ use crate::node::{Ms, NodeHealth, NodeIx};
 use crate::send;
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Suspects a node that has not answered for the node timeout T (F-1). Called for each node by the cron and
-/// at the deadline of a suspicion.
+/// Suspects a node that has not answered for the node timeout T (F-1). Called by the cron for each node
+/// that is due, and for all nodes at the deadline of a suspicion.
 pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let Some(sent) = node.clocks.ping_sent else { return };
@@ -31,7 +31,8 @@ pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// When a node with an unanswered ping is to be suspected; `None` for other nodes.
+/// When a node with an unanswered ping is to be suspected; `None` if no ping is unanswered, or if the node
+/// is suspected already, is in handshake or has no address.
 pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
     let node = m.table.node(ix);
     if !node.is_up() || node.is_handshake() || node.is_without_address() {
@@ -69,8 +70,8 @@ pub(crate) enum Opinion {
     Healthy,
 }
 
-/// Notes a report, with the next whole second of the wall clock as its time; `true` if it is
-/// the reporter's first.
+/// Notes a report about a node that is not FAIL, with the next whole second of the wall clock as its time;
+/// `true` if it is the reporter's first.
 fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     let at = m.time.now + (1_000 - m.time.wall_ms.rem_euclid(1_000)) as u64;
     let node = m.table.node_mut(ix);

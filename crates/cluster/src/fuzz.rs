@@ -9,7 +9,7 @@ use sluice_base::Now;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// The most bytes of a published message that a known sender may send here.
+/// Maximum bytes of a published message that a known sender may send here.
 const PUBLISHED_MAX: usize = 1 << 20;
 
 /// The file of a node that knows the senders of the recorded messages: A to E of `tests/golden`.

@@ -22,7 +22,7 @@ const AHEAD_MS: i64 = 500;
 /// messages are delayed.
 const SAME_FORGET_MS: u64 = 2_000;
 
-/// Handles the gossip entries of a known sender.
+/// Handles the gossip entries of a known sender. If one of them has an invalid id, none is used.
 pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     if gossip.invalid_ids > 0
         && let Some(id) = gossip.invalid_id()
@@ -52,7 +52,8 @@ pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
 }
 
 /// Adds a node that gossip names for the first time: it belongs to the cluster, because the sender does
-/// (G-10 item 1, G-24).
+/// (G-10 item 1, G-24). A node in handshake, without an address or forgotten is not added, nor is one above
+/// the maximum number of nodes.
 fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
     let is_refused = entry.flags.contains(NodeFlags::NOADDR)
         || entry.flags.contains(NodeFlags::HANDSHAKE)
@@ -218,7 +219,8 @@ fn set_shard(m: &mut ClusterMachine, primary: NodeIx, id: ShardId) {
     m.todo.map = true;
 }
 
-/// The shard extension of a sender with an unknown shard is handled before its role (W-16).
+/// Handles the shard extension of a sender with an unknown shard, before the sender's role is handled
+/// (W-16).
 pub(crate) fn shard_ahead_of_role(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     if m.table.node(sender).shard.is_some() || m.table.node(sender).primary().is_some() {
         return;
@@ -230,8 +232,9 @@ pub(crate) fn shard_ahead_of_role(m: &mut ClusterMachine, sender: NodeIx, gossip
     take_shard(m, sender, shard);
 }
 
-/// Forgets a node that an operator has forgotten at another node (extension 2, G-21). A report about the
-/// receiving node itself, its primary or the sender is ignored.
+/// Forgets a node that an operator has forgotten at another node (extension 2, G-21). Ignored are reports
+/// about the receiving node itself, its primary or the sender, reports without a duration, and reports of a
+/// FORGET during which the node was readmitted.
 fn forget(m: &mut ClusterMachine, sender: NodeIx, forgotten: ForgottenNode) {
     let Some(ix) = m.table.find(&forgotten.node) else { return };
     if ix == m.table.my_ix() || m.is_my_primary(ix) || ix == sender || forgotten.seconds == 0 {

@@ -53,7 +53,8 @@ macro_rules! ids {
 }
 
 ids!(
-    /// The name of a node, for as long as its `nodes.conf` lasts. Ids are ordered by their bytes.
+    /// The name of a node, until its `nodes.conf` is lost or CLUSTER RESET HARD renames it. Ids are ordered
+    /// by their bytes.
     NodeId
 );
 ids!(

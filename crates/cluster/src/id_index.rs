@@ -56,7 +56,7 @@ impl IdIndex {
         true
     }
 
-    /// Rebuilds the index for all nodes, `count` at most. O(nodes): for growth, and after a node was
+    /// Rebuilds the index for all nodes, at most `count`. O(nodes): for growth, and after a node was
     /// deleted or got another id.
     pub(crate) fn rebuild<'a>(&mut self, count: usize, nodes: impl Iterator<Item = (&'a NodeId, u32)>) {
         let entries = (2 * count + 2).next_power_of_two().max(ENTRIES_MIN);

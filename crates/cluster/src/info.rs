@@ -98,7 +98,8 @@ pub struct LinkFacts {
 pub struct NodeFacts<'a> {
     /// The node's id.
     pub id: NodeId,
-    /// The name that an operator gave the node, or else its host name; empty for neither. Bytes as announced.
+    /// The name that an operator gave the node, or else its host name, in bytes as announced; empty if it
+    /// has neither.
     pub name: &'a [u8],
     /// Address of the node, as it announces it.
     pub ip: &'a str,
@@ -114,7 +115,7 @@ pub struct NodeFacts<'a> {
     pub slots: u16,
     /// The first slot of the node's shard.
     pub first_slot: Option<HashSlot>,
-    /// Whether the node answers.
+    /// The node's health, as this server sees it.
     pub health: NodeHealth,
     /// Whether this node's connection to the node's bus is open; always true for this node itself.
     pub is_linked: bool,
@@ -330,7 +331,7 @@ fn aux(text: &mut TextBytes, node: &ClusterNode) {
     text.push(&[b",shard-id=", node.shown_shard().as_bytes()]);
 }
 
-/// Appends a name that is not empty.
+/// Appends a field with a name, unless the name is empty.
 fn name(text: &mut TextBytes, field: &[u8], value: &[u8]) {
     if !value.is_empty() {
         text.push(&[field, value]);

@@ -13,7 +13,8 @@ use sluice_base::Bytes;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// An event for the machine: a clock tick, bus traffic, the result of an output, or a command.
+/// An event for the state machine, such as a clock tick, bus traffic, the result of an output, or a
+/// command.
 #[derive(Clone, Debug)]
 // Variants without a comment are explained by their names.
 #[allow(missing_docs)]
@@ -83,8 +84,8 @@ pub enum DialMoment {
     Later,
 }
 
-/// Commands that change this node's state. The caller parses the arguments, and answers those that
-/// do not parse.
+/// Commands that the state machine executes; nearly all of them change its state. The caller parses the
+/// arguments, and answers those that do not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // Variants without a comment are explained by their names.
 #[allow(missing_docs)]
@@ -145,7 +146,7 @@ pub enum SlotAction<'a> {
     Node(&'a [u8]),
 }
 
-/// Whether the keyspace has keys.
+/// Whether the keyspace, or one slot, has keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 // Variants without a comment are explained by their names.
 #[allow(missing_docs)]

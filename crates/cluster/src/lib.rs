@@ -1,5 +1,5 @@
-//! A node of a cluster as one state machine: messages of the bus, the nodes, owners of slots, failures,
-//! replicas and their primaries.
+//! A node of a cluster as one state machine: messages of the bus, the nodes, owners of slots, moves of
+//! slots, failures, replicas and their primaries.
 //!
 //! Invariants: (1) no socket, file, thread, clock, key or client: time is an argument of each step, and
 //! requests to the host are outputs that are drained; (2) a machine is a function of its inputs and its seed,
@@ -119,8 +119,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A node at the start of its process, from the text of its file; an empty or missing file makes a
-    /// new node. Parts of the file that are ignored are logged; `local` are the machine's addresses, as
+    /// A node at the start of its process, from the text of its file; an empty or missing file makes a new
+    /// node. Parts of the file that are ignored are logged; `local` are the addresses of this computer, as
     /// far as they are known.
     pub fn start(
         now: Now,
@@ -163,7 +163,8 @@ impl Cluster {
         cluster
     }
 
-    /// A node that continues from its file. `local` are the machine's addresses, as far as they are known.
+    /// A node that continues from its file. `local` are the addresses of this computer, as far as they are
+    /// known.
     pub fn load(
         now: Now,
         settings: Arc<ClusterSettings>,
@@ -311,17 +312,18 @@ impl Cluster {
     }
 
     /// Asks this primary to hold its writes back, so that one of `candidates` (replicas that have all of
-    /// the data) can take over when it receives the command to do so in the replication stream. Returns the
-    /// chosen replica, or `None` if none of them can be asked. The pause ends with this node's demotion or
-    /// after `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
+    /// the data) can take over: the chosen one does so when it receives the command in the replication
+    /// stream. Returns the chosen replica, or `None` if none of them can win, or slots are granted to the
+    /// target of a move. The pause ends with this node's demotion or after
+    /// `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
     pub fn begin_handover(&mut self, now: Now, candidates: &[NodeId]) -> Option<NodeId> {
         self.inputs += 1;
         self.machine.time = step_time(now);
         leaving::begin_handover(&mut self.machine, candidates)
     }
 
-    /// Notes that this node is about to end: as a replica it sends the offset 0, and starts no election.
-    /// Outputs follow from [`Cluster::next_output`].
+    /// Notes that this node is about to end: as a replica it sends the offset 0, and starts no election by
+    /// itself. Outputs follow from [`Cluster::next_output`].
     pub fn leave(&mut self, now: Now) {
         self.inputs += 1;
         self.machine.time = step_time(now);
@@ -695,8 +697,8 @@ impl Cluster {
         export::settings_changed(m);
     }
 
-    /// The end of each step: evaluates the cluster's state, writes the file, releases withheld messages,
-    /// and gives out the map.
+    /// The end of each step: advances moves to this node, evaluates the cluster's state, begins a write of
+    /// the file, releases withheld messages, and gives out the map and the outputs that must follow it.
     fn settle(&mut self) {
         let m = &mut self.machine;
         failure::note_my_primary(m);

@@ -326,7 +326,7 @@ impl Rig {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether a client is to close.
+    /// Whether a client is to close, or is gone already.
     pub fn is_closing(&self, client: SessionKey) -> bool {
         self.engine.session(client).is_none_or(|s| s.caller.closing != Closing::No)
     }

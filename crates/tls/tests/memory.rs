@@ -13,7 +13,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// Sessions that are made to measure one.
 const SESSIONS: usize = 100;
 
-/// Most bytes that a session at rest may take.
+/// Maximum bytes that a session at rest may take.
 const AT_REST_MAX: usize = 4096;
 
 /// Bytes that are allocated at the moment.

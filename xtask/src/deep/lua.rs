@@ -11,13 +11,14 @@ use crate::shell::{self, Ran};
 const PROGRAMS: u64 = 1_000_000;
 /// Random programs that are compared with PUC's interpreter, if it is installed.
 const STOCK_PROGRAMS: u64 = 200_000;
-/// Programs of random library calls for each family of functions.
+/// Number of programs of random library calls for each family of functions.
 const CALLS: u64 = 200;
 
 /// The URL of Debian's sources of Lua 5.1, which have a folder of small programs.
 const SOURCES: &str = "https://deb.debian.org/debian/pool/main/l/lua5.1/lua5.1_5.1.5.orig.tar.gz";
 
-/// Random programs and calls, from this seed on.
+/// Runs random programs and library calls, from this seed on, and compares the results with the reference
+/// server and, if it is installed, with PUC's interpreter.
 pub(super) fn random(seed: u64) -> Result<Ran> {
     let Some(peer) = binaries::peer_server() else {
         println!("lua: skipped: {} names no reference server", binaries::PEER_VARIABLE);
@@ -73,7 +74,7 @@ pub(super) fn programs() -> Result<Ran> {
     shell::pass(test.args(["test", "--quiet", "--package", "sluice-lua", "--test", "it", "--", "puc::"]))
 }
 
-/// The folder of programs, downloaded once.
+/// The folder of programs, which is downloaded if it is missing; `None` if the download fails.
 fn fetched() -> Result<Option<PathBuf>> {
     let folder = shell::target_dir().join("lua-programs");
     let found = || Some(folder.join("lua-5.1.5/test")).filter(|programs| programs.is_dir());

@@ -28,7 +28,7 @@ const OF_THE_EXPORTER: [&str; 8] = [
     "redis_target_scrape_request_errors_total",
 ];
 
-/// Runs the tools that are installed. `SLUICE_PROMTOOL` and `SLUICE_REDIS_EXPORTER` name them.
+/// Runs the tools that are installed. `SLUICE_PROMTOOL` and `SLUICE_REDIS_EXPORTER` may name them.
 pub(super) fn run() -> Result<Ran> {
     let promtool = found("SLUICE_PROMTOOL", &["promtool"]);
     let exporter = found("SLUICE_REDIS_EXPORTER", &EXPORTERS);
@@ -105,7 +105,7 @@ fn try_alerts(promtool: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether the endpoint has each name of the exporter.
+/// Runs the exporter; an error if the endpoint lacks one of its names that is not in [`OF_THE_EXPORTER`].
 fn compare(exporter: &str, server: u16, ours: &str) -> Result<()> {
     let port = free_port()?;
     let mut child = Command::new(exporter)
@@ -139,7 +139,7 @@ fn compare(exporter: &str, server: u16, ours: &str) -> Result<()> {
     }
 }
 
-/// Names of samples about the server.
+/// Names of the samples that begin with `redis_`.
 fn names(text: &str) -> BTreeSet<&str> {
     let lines = text.lines().filter(|line| line.starts_with("redis_"));
     lines.filter_map(|line| line.split(['{', ' ']).next()).collect()

@@ -10,11 +10,11 @@ use std::thread;
 use crate::error::Result;
 use crate::shell::{self, Ran};
 
-/// Maximum seeds to find a mistake by the simulation of replication.
+/// The simulation of replication must find a mistake within this many seeds.
 const OF_REPLICATION: u64 = 1_000;
-/// Maximum seeds to find a mistake by the simulation of clusters.
+/// The simulation of clusters must find a mistake within this many seeds.
 const OF_CLUSTERS: u64 = 200;
-/// Maximum seeds to find a mistake by the simulation of moves of slots.
+/// The simulation of moves of slots must find a mistake within this many seeds.
 const OF_MOVES: u64 = 1_000;
 
 /// A mistake, and the simulation that must find it.
@@ -32,7 +32,7 @@ enum Simulation {
 }
 
 impl Simulation {
-    /// The simulation with this name.
+    /// The simulation with this name; each name other than `clusters` and `moves` means replication.
     fn of(name: &str) -> Simulation {
         match name {
             "clusters" => Simulation::Clusters,
@@ -59,8 +59,8 @@ impl Simulation {
     }
 }
 
-/// Runs all mistakes, or those whose names begin with `only`. Prints one line for each with the time, and
-/// the seed that found the mistake with the violated condition, or that no seed found it.
+/// Runs all mistakes, or those whose names begin with `only`. Prints one line for each: the time, and the
+/// seed that found the mistake with the violated condition, or that no seed found it.
 pub(super) fn run(only: Option<&str>) -> Result<Ran> {
     let simulation = build()?;
     let is_chosen = |name: &str| only.is_none_or(|only| name.starts_with(only));

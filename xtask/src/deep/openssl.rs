@@ -1,6 +1,6 @@
-//! `openssl s_client` against our server: each version and cipher suite that is served, each that is
-//! refused, and features of OpenSSL's client that rustls's lacks. The certificates are made by OpenSSL,
-//! RSA and ECDSA.
+//! `openssl s_client` against our server: each version and cipher suite that is served, examples of those
+//! that are refused, and features of OpenSSL's client that rustls's lacks. OpenSSL makes the certificates,
+//! with RSA and ECDSA keys.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -26,7 +26,7 @@ const SUITES_13: [&str; 3] =
 /// Suites of TLS 1.2 that are served, without the prefix for the kind of key.
 const SUITES_12: [&str; 3] = ["AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305"];
 
-/// Versions and suites that are refused: arguments of `s_client`, at the security level that lets a
+/// Versions, suites and curves that are refused: arguments of `s_client`, at the security level that lets a
 /// client offer them.
 const REFUSED: [&[&str]; 8] = [
     &["-tls1", "-cipher", "ALL:@SECLEVEL=0"],
@@ -131,7 +131,7 @@ fn start(binary: &Path, kind: &str, how: &[&str], port: u16) -> Result<Server> {
     server
 }
 
-/// The output of OpenSSL's client for this input. The client ends when its input ends.
+/// The output of OpenSSL's client for this input. The client ends when its input ends, or after 10 s.
 fn client(port: u16, words: &[&str], input: &[u8]) -> Result<Output> {
     let mut child = Command::new("timeout")
         .args(["10", "openssl", "s_client", "-connect", &format!("127.0.0.1:{port}")])
@@ -142,7 +142,8 @@ fn client(port: u16, words: &[&str], input: &[u8]) -> Result<Output> {
         .spawn()?;
     let mut typed = child.stdin.take().ok_or("no input")?;
     // The client takes letters at the beginning of a piece for its own commands, so each line is written
-    // after the previous one has been read; QUIT makes the server close the connection after the replies.
+    // alone, after a pause for reading the previous one; QUIT makes the server close the connection after
+    // the replies.
     std::thread::sleep(std::time::Duration::from_millis(150));
     for line in input.split_inclusive(|byte| *byte == b'\n').chain([b"QUIT\n".as_slice()]) {
         // An error ends the input, because a refused connection takes none.

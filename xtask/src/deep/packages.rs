@@ -3,7 +3,7 @@
 //! as nodes of a cluster; a machine runs several shards and makes backups; and the server's system calls
 //! are compared with the filter of the systemd unit.
 //!
-//! A check that needs a missing tool or right is skipped by name.
+//! A check that needs a missing tool or right is skipped, and its name is printed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::shell::{self, Ran};
 use crate::{binaries, package};
 
-/// The exposure that systemd computes for the unit of Debian's valkey-server, on a scale to 10; ours must
-/// not be higher.
+/// The exposure that systemd computes for the unit of Debian's valkey-server, on a scale from 0 to 10; ours
+/// must not be higher.
 const EXPOSURE_MAX: f64 = 1.2;
 
 /// The environment variable with a folder of built programs; without it, the programs are built.
@@ -102,8 +102,8 @@ fn read_by_debian(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Options of lintian: errors fail the run. Rules for Debian's archive, to which these packages are not
-/// uploaded, are left out: a changelog and an address of the packager.
+/// Options of lintian: it reports only errors, each of which fails the run. Rules for Debian's archive, to
+/// which these packages are not uploaded, are left out: a changelog and an address of the packager.
 const LINTIAN: [&str; 4] = [
     "--fail-on=none",
     "--display-level=error",
@@ -130,8 +130,8 @@ fn read_by_rpm(folder: &Path, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the systemd unit is valid, and that its exposure is not higher than that of Debian's
-/// valkey-server.
+/// Checks that the systemd units are valid, and that the exposure of the server's unit is not higher than
+/// that of Debian's valkey-server.
 fn unit(folder: &Path, work: &Path) -> Result<()> {
     if !has("systemd-analyze", "the unit") || !has("dpkg-deb", "the unit") {
         return Ok(());

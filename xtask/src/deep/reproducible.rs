@@ -34,7 +34,7 @@ pub(super) fn run() -> Result<Ran> {
     Err(format!("these files are others in the second folder:\n{}", different.join("\n")).into())
 }
 
-/// Makes a release in a copy of the repository, with the task of that copy; returns its checksums.
+/// Makes a release in a copy of the repository with the `xtask` of that copy; returns its checksums.
 fn release(copy: &Path, xtask: &Path) -> Result<String> {
     let mut build = Command::new(shell::cargo().get_program());
     build.current_dir(copy).args(["build", "--quiet", "--locked", "--package", "xtask", "--target-dir"]);

@@ -49,7 +49,7 @@ impl Allowed {
         Ok(Allowed { entries })
     }
 
-    /// Whether a difference between raw replies is a known one.
+    /// Whether a difference between raw replies is a known one; if so, it is counted.
     pub(crate) fn permits(&mut self, name: &str, words: &[Vec<u8>], ours: &[u8], peer: &[u8]) -> bool {
         if self.entries.iter().all(|entry| !glob::matches(&entry.command, name)) {
             return false;
@@ -58,7 +58,7 @@ impl Allowed {
         self.permits_parsed(name, words, &ours, &peer)
     }
 
-    /// Whether a difference between replies is a known one.
+    /// Whether a difference between replies is a known one; if so, it is counted.
     pub(crate) fn permits_parsed(
         &mut self,
         name: &str,

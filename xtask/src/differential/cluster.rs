@@ -131,8 +131,8 @@ fn any_id(generator: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Arguments of the subcommands of CLUSTER. Commands that would change the map, except SETSLOT, get a
-/// form that is refused.
+/// Arguments of the subcommands of CLUSTER; `None` for other commands. Commands that would change the map,
+/// except SETSLOT, get a form that is refused.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let owned = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
     let words = match name.strip_prefix("cluster|")? {
@@ -219,12 +219,12 @@ fn is_key(word: &[u8]) -> bool {
     !word.is_empty() && (KEYS.contains(&word) || is_own(word))
 }
 
-/// Commands without keys, even if their words look like keys.
+/// Commands without keys, even if their words look like keys; CLUSTER KEYSLOT is treated as having one.
 const KEYLESS: [&str; 7] = ["function|", "script|", "config|", "client|", "acl|", "command|", "cluster|"];
 
 /// Gives the keys of a stream hash tags for `node`: mostly one tag for all keys of a command and of a
-/// transaction, and mostly one of a slot that the node owns. Slots that the previous stream has opened
-/// are closed first.
+/// transaction, and mostly one of a slot that the node owns. First closes the slots that the previous
+/// stream has opened; sends ASKING before some commands.
 pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: usize) -> Vec<Command> {
     let mut generator = Generator { rng: Rng::new(seed ^ 0x51_07) };
     let close = |tag: &&str| {

@@ -88,7 +88,7 @@ fn scan(ours: &Reply, peer: &Reply) -> bool {
     !complete || same(1)
 }
 
-/// The names of `name=value` words.
+/// The names of the `name=value` words in the first line.
 fn field_names(reply: &Reply) -> Vec<String> {
     let text = reply.string();
     let lines = text.lines().next().unwrap_or_default();

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::glob;
 use crate::wire::{Connection, Reply};
 
-/// A command that both servers have and that no rule excludes.
+/// A command that both servers have, that has no subcommands, and that no rule excludes.
 pub(crate) struct CommandEntry {
     /// The full name, `config|get`.
     pub(crate) name: String,
@@ -19,7 +19,7 @@ pub(crate) struct CommandEntry {
     pub(crate) arguments: Vec<Argument>,
     /// Relative frequency of the command in streams.
     pub(crate) weight: u32,
-    /// Whether a call has one key at most, whatever its arguments.
+    /// Whether a call has at most one key, whatever its arguments.
     is_of_one_key: bool,
 }
 
@@ -87,7 +87,8 @@ impl Grammar {
         Ok(grammar)
     }
 
-    /// Adds a command unless a rule excludes it or ours lacks it.
+    /// Records a command's rule; adds the command unless a rule excludes it, ours lacks it, or it has
+    /// subcommands.
     fn add(&mut self, info: &Reply, doc: Option<&Reply>) {
         let name = info.items.first().map(Reply::string).unwrap_or_default();
         let has_subcommands = info.items.get(9).is_some_and(|subs| !subs.items.is_empty());
@@ -121,7 +122,7 @@ impl Grammar {
         }
     }
 
-    /// Whether calls of the command with this name have one key at most.
+    /// Whether calls of the command with this name have at most one key.
     pub(crate) fn is_of_one_key(&self, name: &str) -> bool {
         self.commands.iter().any(|entry| entry.name == name && entry.is_of_one_key)
     }
@@ -258,7 +259,8 @@ fn is_newer_option(argument: &Reply) -> bool {
     argument.kind == b'%' && argument.field("since").is_some_and(|since| since.string().starts_with("9.2"))
 }
 
-/// Appends the paths at which two replies differ; maps and sets without order, prose left out.
+/// Appends the paths at which two replies differ. Ignored are the order of maps and of sets without nested
+/// elements, prose, and the additions of versions later than the reference's.
 fn differ(path: &str, ours: &Reply, peer: &Reply, out: &mut Vec<String>) {
     let subcommands = path.ends_with("[9]");
     match (ours.kind, peer.kind) {

@@ -207,7 +207,8 @@ pub(crate) fn smallest(ports: [u16; 2], bytes: &[u8]) -> Result<(Vec<u8>, [Vec<u
     Ok((small, answers))
 }
 
-/// Everything that a server sends until it closes or stops sending, followed by a word that says which.
+/// Everything that a server sends until it closes the connection, which `(closed)` at the end shows, or
+/// sends nothing for the time `quiet`.
 fn answer(port: u16, bytes: &[u8], quiet: Duration) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;

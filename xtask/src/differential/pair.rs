@@ -17,5 +17,5 @@ impl Pair {
     }
 }
 
-/// Databases whose contents are compared at the end.
+/// Number of databases whose contents are compared at the end.
 pub(super) const DATABASES: usize = 16;

@@ -1,8 +1,8 @@
 //! Payloads for RESTORE: strings, lists, sets, hashes and sorted sets in every encoding that files have
 //! had, valid or with bytes changed.
 //!
-//! Types that our server lacks are neither drawn nor produced by a changed byte, because the datasets would
-//! differ. Version 81, which ours reads and the reference refuses, is not drawn either.
+//! Types that only one of the servers reads are neither drawn nor produced by a changed byte, because the
+//! datasets would differ. Version 81, which ours reads and the reference refuses, is not drawn either.
 
 use super::generator::Generator;
 use super::{values, zsets};
@@ -250,7 +250,7 @@ fn intset(generator: &mut Generator) -> Vec<u8> {
     out
 }
 
-/// A ziplist; integers of one byte are written as such.
+/// A ziplist; integers from 0 to 127 are written as integers of one byte.
 fn ziplist(elements: &[Vec<u8>]) -> Vec<u8> {
     let mut entries = Vec::new();
     let (mut before, mut last) = (0usize, 10);

@@ -26,10 +26,10 @@ use crate::server::Server;
 use crate::shell;
 use crate::wire::{Answers, Connection, End, encode, parse};
 
-/// Commands that are sent at once.
+/// Maximum number of commands that are sent at once.
 const BATCH: usize = 48;
 
-/// Commands that are sent at once while a client is blocked: the output to that client is
+/// Maximum number of commands that are sent at once while a client is blocked: the output to that client is
 /// checked after them.
 const BATCH_OF_OTHERS: usize = 4;
 
@@ -54,7 +54,8 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct Failure {
     /// Index of the command in the stream; the stream's length for a difference in the final state.
     pub(crate) index: usize,
-    /// The command with different replies; for an index after the end, a command that reads the state.
+    /// The command with different replies. For a difference of another kind, such as of messages or memory,
+    /// the last command before it; for an index after the end, mostly a command that reads the state.
     pub(crate) command: Vec<Vec<u8>>,
     /// The reply of ours, raw or described.
     pub(crate) ours: Vec<u8>,
@@ -289,8 +290,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The end of the batch that starts at `at`: when it is full, before another client's command, or
-    /// after a command that may close the connection.
+    /// The end of the batch that starts at `at`: when it is full, before a command of another client or
+    /// with another `listens`, or after a command that may close the connection.
     fn batch_end(&self, commands: &[Command], at: usize, somebody_waits: bool) -> usize {
         let closes = |command: &Command| self.grammar.full_name(&command.words) == "quit";
         let longest = if somebody_waits { BATCH_OF_OTHERS } else { BATCH };
@@ -432,7 +433,8 @@ impl<'a> Player<'a> {
         Ok(pair)
     }
 
-    /// Connects, empties both servers and sets the defaults.
+    /// Connects the clients of a stream, deletes the data and users of both servers, and sets the default
+    /// parameters.
     fn begin(&mut self) -> Result<Stage> {
         let mut pair = self.connect()?;
         // The blocking client of the last stream is killed, because this stream could serve it.
@@ -625,7 +627,7 @@ impl<'a> Player<'a> {
                 continue;
             }
             let payloads = [pair.ours.ask(&[b"DUMP", key])?, pair.peer.ask(&[b"DUMP", key])?];
-            // Nothing is compared if the key has expired meanwhile, or if ours cannot dump it yet.
+            // Nothing is compared if the key has expired meanwhile, or if a server cannot dump it.
             if payloads.iter().any(|payload| payload.null || payload.is_error()) {
                 continue;
             }
@@ -744,8 +746,8 @@ fn order_notifications(mut sent: [&mut [Vec<u8>]; 2], commands: &[Command]) {
     }
 }
 
-/// Sorts adjacent messages about one event, because SCAN, and SORT with names of keys made from the members
-/// of a set, access keys in the order of a hash table, whose seed is random in each server.
+/// Sorts adjacent messages about one event. SCAN accesses keys in the order of a hash table, whose seed is
+/// random in each server; so does SORT with names of keys that are made from the members of a set.
 fn order_events(messages: &mut [Vec<u8>], name: &str) {
     let of_key = format!("\r\n$7\r\n{name}\r\n").into_bytes();
     let of_event = format!("__:{name}\r\n").into_bytes();

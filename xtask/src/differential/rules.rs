@@ -18,7 +18,7 @@ pub(crate) enum Rule {
     Shape,
     /// A list of records of names and values, without the values of these names.
     Records(&'static [&'static str]),
-    /// Integers that differ by at most this much; negative integers must be equal.
+    /// Integers, or arrays of integers, that differ by at most this much; negative integers must be equal.
     Near(i64),
     /// A cursor and elements: where both cursors are 0, the same elements in any order; by shape otherwise.
     Scan,
@@ -90,9 +90,9 @@ pub(crate) const CLUSTER_ROWS: &[Row] = &[
 /// The weight of a command without a row.
 pub(crate) const WEIGHT: u32 = 10;
 
-/// The first row that matches a command's full name (`config|get`) counts. Commands without a row are
-/// compared by the reference's tips: `nondeterministic_output_order` without order,
-/// `nondeterministic_output` by shape.
+/// The first row that matches a command's full name (`config|get`) counts. A command without a row is not
+/// sent if it may block. Otherwise the reference's tips decide: with `nondeterministic_output` replies are
+/// compared by shape, with `nondeterministic_output_order` without order, and without either tip exactly.
 pub(crate) const ROWS: &[Row] = &[
     // Time passes between the executions on the two servers.
     row("ttl", Rule::Near(2), 12, "seconds pass between the two servers' replies"),

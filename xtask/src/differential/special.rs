@@ -7,8 +7,8 @@ use super::{payload, streams, values, zsets};
 /// Commands that take more words in versions later than the reference's, with the maximum number of words
 /// in the reference.
 const WORDS_MAX: &[(&str, usize)] = &[("exec", 1), ("move", 3), ("sismember", 3)];
-/// Words of a command about a sorted set's range, up to its bounds: `XX` after these words is an option of
-/// a version later than the reference's.
+/// Number of words of a command about a sorted set's range, up to its bounds: `XX` after these words is an
+/// option of a version later than the reference's.
 const RANGE_WORDS: usize = 4;
 
 /// Removes words that only a version later than the reference's knows, because the datasets would differ.
@@ -178,8 +178,8 @@ const PROTOCOL: &[&str] = &[
     "attrib",
 ];
 
-/// Whether the call has fixed words that must not be changed: a changed one could end or hang the server,
-/// or read data that is compared elsewhere.
+/// Whether the call has fixed words that must not be changed: a changed one could, for example, end or hang
+/// the server, or read data that is compared elsewhere.
 pub(super) fn is_fixed(name: &str) -> bool {
     matches!(
         name,
@@ -214,7 +214,8 @@ pub(super) fn names_are_hashed(command: &[u8]) -> bool {
     [b"config".as_slice(), b"command", b"latency"].iter().any(|name| command.eq_ignore_ascii_case(name))
 }
 
-/// Arguments for the commands whose tree is incomplete.
+/// Arguments for commands whose tree is incomplete or whose arguments could harm the run; `None` for other
+/// commands.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let words = match name {
         "debug" if generator.chance(70) => vec![generator.token("PROTOCOL"), generator.pick(PROTOCOL)],
@@ -361,8 +362,8 @@ fn waiting_arguments(
     }
 }
 
-/// A command that adds so many elements that a list has several nodes, or that a hash is no longer a
-/// listpack.
+/// A command that adds up to hundreds of elements, so that a list may get several nodes, and a hash may
+/// cease to be a listpack.
 pub(super) fn many(generator: &mut Generator) -> Command {
     if generator.chance(40) {
         let mut words = vec![b"HSET".to_vec(), values::own_key(&mut generator.rng, "h")];
@@ -565,8 +566,9 @@ fn even_scores(name: &str, words: &mut [Vec<u8>]) {
     }
 }
 
-/// Makes a call harmless: no expiry so near that it could pass between the executions on the two servers, no
-/// count so large that it would fill the memory, no timeout that ends the connection.
+/// Makes a call harmless: no expiry so near that it could pass between the executions on the two servers,
+/// no count so large that it would fill the memory, no timeout that ends the connection, and no argument
+/// for which the reference's result is undefined or depends on the encoding.
 pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     even_scores(name, words);
     if name == "watch" {
@@ -641,15 +643,16 @@ pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [
     }
 }
 
-/// Replaces a time between now and a few hours by one in months.
+/// Replaces a relative time below 10,000,000 by a later one, which is still in the future at the end of the
+/// stream, even if the unit is a millisecond.
 fn move_far(word: &mut Vec<u8>) {
     if let Some(near) = number(word).filter(|n| (1..10_000_000).contains(n)) {
         *word = (10_000_000 + near).to_string().into_bytes();
     }
 }
 
-/// Replaces a time long past by one far in the future: MSETEX leaves an expired key in place, and whether
-/// RANDOMKEY or SCAN finds it first is random.
+/// Replaces an absolute time that may be past by one far in the future: MSETEX leaves an expired key in
+/// place, and whether RANDOMKEY or SCAN finds it first is random.
 fn move_past_away(word: &mut Vec<u8>) {
     if number(word).is_some_and(|moment| (1..9_000_000_000_000).contains(&moment)) {
         *word = b"9000000000000".to_vec();

@@ -72,7 +72,7 @@ fn ids(generator: &mut Generator) -> Words {
     (0..=generator.below(4)).map(|_| id(generator)).collect()
 }
 
-/// An end of a range: `whole` or an id.
+/// An end of a range: `whole`, or an inclusive or exclusive id.
 fn end(generator: &mut Generator, whole: &str) -> Vec<u8> {
     match generator.below(4) {
         0 | 1 => whole.as_bytes().to_vec(),

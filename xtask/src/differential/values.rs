@@ -267,7 +267,7 @@ fn database(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A relative time: far away, or past, or out of range. Never near.
+/// A relative time: far away, past, out of range or invalid, but never near.
 fn duration(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
         0 => pick(rng, EDGES),
@@ -279,7 +279,7 @@ fn duration(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// An absolute time: long past or far away.
+/// An absolute time: long past, far away or invalid.
 fn moment(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
         0 => pick(rng, EDGES),
@@ -300,7 +300,7 @@ fn pattern(rng: &mut Rng) -> Vec<u8> {
     pick(rng, &patterns)
 }
 
-/// `usual` with a probability of 90 percent.
+/// `usual` with a probability of 90 percent, otherwise a hostile value.
 fn rare(rng: &mut Rng, usual: &str) -> Vec<u8> {
     if rng.below(10) == 0 { hostile(rng) } else { usual.as_bytes().to_vec() }
 }

@@ -19,7 +19,8 @@ pub(crate) struct Workload<'a> {
     grammar: &'a Grammar,
     total_weight: u64,
     generator: Generator,
-    /// The number of repetitions in the last `numkeys` or `numfields`.
+    /// The count in the last `numkeys`, `numfields` or `num-vertices`, until an argument is repeated that
+    /// often.
     announced: Option<usize>,
     /// Whether keys of this stream expire: then no command may access keys at random, because accessing
     /// an expired key deletes it.
@@ -31,7 +32,7 @@ pub(crate) struct Workload<'a> {
     /// Remaining commands that each of the two sending clients sends while it is subscribed,
     /// before it unsubscribes.
     listens: [usize; 2],
-    /// Whether the command being drawn is about lists: then its keys mostly hold lists.
+    /// Whether the command being drawn is about lists: then its integers are mostly indexes of lists.
     of_lists: bool,
     /// Whether the command being drawn is about sorted sets or geo points.
     of_zsets: bool,
@@ -79,7 +80,7 @@ const OWN_KEYS: &[(&str, &str)] = &[
 /// Prefixes of the names of commands that scripts do not call. COMMAND is one of them, because a script
 /// sees the sets in its replies as tables whose keys are tables, in the order of their addresses.
 const NOT_IN_SCRIPTS: &[&str] = &["eval", "fcall", "function", "script", "command"];
-/// Maximum draws of a command for a script until one is suitable.
+/// Maximum draws of a command for a script; if none is suitable, the script calls PING.
 const TRIES: usize = 5;
 /// Chances in percent: first, that a stream has users; second, that the next command in such a stream makes
 /// a client another user.
@@ -209,7 +210,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// Whether streams may have the command.
+    /// Whether this stream may have the command.
     fn may_be_sent(&self, command: &Command) -> bool {
         let name = self.grammar.full_name(&command.words);
         // In streams with expiring keys, commands that access keys at random are left out, and so is CLIENT
@@ -275,7 +276,8 @@ impl<'a> Workload<'a> {
         Command { words, inline, client: 0, listens: false }
     }
 
-    /// The words of a command for a script to call: a command whose reply is compared byte by byte.
+    /// The words of a command for a script to call: a command whose reply is compared byte by byte, or
+    /// PING.
     fn command_for_script(&mut self) -> Vec<Vec<u8>> {
         for _ in 0..TRIES {
             let command = self.command();
@@ -303,7 +305,7 @@ impl<'a> Workload<'a> {
         &entries[0]
     }
 
-    /// A well-formed call, with the words of its name in any letter case.
+    /// A call, mostly a well-formed one, with the words of its name in any letter case.
     fn call(&mut self, entry: &CommandEntry) -> Vec<Vec<u8>> {
         let mut words: Vec<Vec<u8>> = entry.words.iter().map(|word| self.generator.token(word)).collect();
         if let Some(arguments) = scripts::arguments(&mut self.generator, &entry.name) {

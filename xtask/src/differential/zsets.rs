@@ -120,7 +120,7 @@ pub(super) fn waiting_arguments(
     words
 }
 
-/// A ZADD of so many elements that a set is no longer a listpack.
+/// A ZADD of up to 180 elements, after which a sorted set may no longer be a listpack.
 pub(super) fn many(generator: &mut Generator) -> Command {
     let mut words = vec![generator.pick(&["ZADD", "zadd"]), key(&mut generator.rng)];
     let (count, scores) = (1 + generator.below(180), 1 + generator.below(40));

@@ -42,7 +42,7 @@ const CHECKERS: [Checker; 2] = [
     ),
 ];
 
-/// The first line of all completions.
+/// The first line of each completion, after `#compdef` in those of zsh.
 const HEAD: &str = "# Written by `cargo xtask package` from the directive table and the programs' usage.\n";
 
 /// The directives that are completed.
@@ -50,7 +50,7 @@ fn directives() -> impl Iterator<Item = &'static Param> {
     PARAMS.iter().filter(|param| !param.traits.has(Traits::HIDDEN))
 }
 
-/// The values that a directive accepts; none where any text is allowed.
+/// The values that a directive accepts, if they can be listed; otherwise none.
 fn words(param: &Param) -> Vec<&'static str> {
     match param.kind {
         ParamKind::Bool { .. } => vec!["yes", "no"],
@@ -122,7 +122,7 @@ fn bash_checker(program: &str, usage: &'static str) -> String {
     )
 }
 
-/// A text in single quotes, as zsh's `_arguments` reads descriptions.
+/// Escapes a text for a description of zsh's `_arguments` between single quotes.
 fn zsh_text(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('[', "\\[")
@@ -153,7 +153,7 @@ fn zsh_checker(program: &str, usage: &'static str) -> String {
     text + "  '--version' '--help' \\\n  '*:file:_files'\n"
 }
 
-/// A text in single quotes, as fish reads it.
+/// Escapes a text for single quotes in fish.
 fn fish_text(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\'', "\\'")
 }

@@ -173,7 +173,7 @@ const SET: [(&str, &str); 3] = [
     ("# dir \"\"", "dir /var/lib/sluice"),
 ];
 
-/// `/etc/sluice/sluice.conf`: the example file with the system's folders.
+/// `/etc/sluice/sluice.conf`: the example file with the directives of [`SET`].
 pub(crate) fn configuration() -> Result<String> {
     let mut text = sluice_config::example_conf();
     for (line, instead) in SET {

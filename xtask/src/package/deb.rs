@@ -8,7 +8,7 @@ use super::contents::{COMPAT, Entry, Kind, Package, SERVER, packaging};
 use super::elf::Needs;
 use crate::error::Result;
 
-/// Debian's name of the processor architecture.
+/// Debian's name of the package's architecture; `all` for a package without programs.
 pub(super) fn architecture(package: &Package) -> &'static str {
     match std::env::consts::ARCH {
         _ if !package.is_native => "all",

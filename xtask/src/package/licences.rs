@@ -14,7 +14,8 @@ pub(crate) fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     words.next().is_none() && result == Some(true)
 }
 
-/// Parses a chain of OR; `None` for an invalid expression.
+/// Parses a chain of OR; returns whether the allowed licences satisfy it, or `None` for an invalid
+/// expression.
 fn either<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],
@@ -26,7 +27,7 @@ fn either<'a, I: Iterator<Item = &'a str>>(
     Some(met)
 }
 
-/// Parses a chain of AND.
+/// Parses a chain of AND; returns the same as [`either`].
 fn both<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],
@@ -38,7 +39,8 @@ fn both<'a, I: Iterator<Item = &'a str>>(
     Some(met)
 }
 
-/// Parses a licence, with its exception if it has one, or an expression in parentheses.
+/// Parses a licence, with its exception if it has one, or an expression in parentheses; returns the same as
+/// [`either`].
 fn one<'a, I: Iterator<Item = &'a str>>(
     words: &mut std::iter::Peekable<I>,
     allowed: &[&str],
@@ -88,8 +90,8 @@ The programs of Sluice contain the crates below, each under the licence behind i
 (MIT OR Apache-2.0, the Rust project's contributors). The texts of the licences follow, as the crates have them.
 ";
 
-/// The licence files of a crate: in its folder, and in the folders below, which may have sources in other
-/// languages.
+/// The licence files of a crate: in its folder, and in the folders directly below, which may have sources
+/// in other languages.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -7,7 +7,7 @@ use super::contents::{COMPAT, Entry, Kind, Owner, Package, SERVER, packaging};
 use super::elf::Needs;
 use crate::error::Result;
 
-/// RPM's name of the processor architecture.
+/// RPM's name of the package's architecture; `noarch` for a package without programs.
 pub(super) fn architecture(package: &Package) -> &'static str {
     if package.is_native { std::env::consts::ARCH } else { "noarch" }
 }

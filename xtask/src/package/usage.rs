@@ -26,7 +26,8 @@ pub(super) fn server_options() -> Vec<ServerOption> {
     lines.collect()
 }
 
-/// Lines of the server's help between two of its lines, or to its end.
+/// Lines of the server's help from the first that begins with `from` to the last before one that begins
+/// with `to`, or to the end.
 pub(super) fn server_part(from: &str, to: Option<&str>) -> Vec<&'static str> {
     let lines = SERVER_HELP.lines().skip_while(|line| !line.starts_with(from));
     lines.take_while(|line| to.is_none_or(|to| !line.starts_with(to))).collect()

@@ -1,4 +1,6 @@
-//! Forbidden uses in product code: clocks, hidden state, and sockets and files in lower crates.
+//! Forbidden uses in product code: clocks, unseeded randomness, hidden state, threads, sockets, files and
+//! the environment, everywhere or outside of a few crates or files, and the execution of commands in most
+//! of the engine.
 
 use super::finding::Finding;
 use super::source::{Source, words};
@@ -24,7 +26,7 @@ const IMPURE: &[&str] = &[
     "crates/check/",
 ];
 
-/// Crates that may use files.
+/// Crates that may use files and the environment.
 const FILES: &[&str] = &[
     "crates/server/",
     "crates/sluice/",
@@ -74,8 +76,8 @@ const EXECUTION: &[&str] = &[
     "crates/engine/src/waiting/serve.rs",
 ];
 
-/// Files that may have statics: the logger, the allocator's counters and the signal flags, and the
-/// mistakes that only a build for tests can make.
+/// Files that may have statics: the mistakes that only a build for tests can make, the allocator's
+/// counters, and the state of signals and crashes.
 const STATICS: &[&str] = &[
     "crates/base/src/mistake.rs",
     "crates/sluice/src/allocator",
@@ -176,7 +178,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// Whether `path` lies in one of `folders`.
+/// Whether `path` begins with one of `folders`.
 fn starts(path: &str, folders: &[&str]) -> bool {
     folders.iter().any(|folder| path.starts_with(folder))
 }

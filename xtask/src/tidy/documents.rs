@@ -1,6 +1,6 @@
 //! Keeps documents readable: bounds the words of a table's cells, the rows of a table, and the words of the
-//! documents that users read first. Generated text, between the marks `<!-- NAME -->` and `<!-- /NAME -->`
-//! with a name of [`GENERATED`], is left out.
+//! documents that users read first. Tables in generated text, between the marks `<!-- NAME -->` and `<!--
+//! /NAME -->` with a name of [`GENERATED`], are left out.
 
 use std::path::Path;
 
@@ -18,7 +18,8 @@ const GENERATED: [&str; 4] = ["fields", "metrics", "directives", "suite"];
 const WORDS_MAX: [(&str, usize); 4] =
     [("README.md", 600), ("CHANGELOG.md", 1600), ("docs/compat.md", 9000), ("docs/performance.md", 2000)];
 
-/// Cells, tables and documents among `files` that are too long. Tables are checked in README and in `docs/`.
+/// Cells, tables and documents among `files` that are too long. Tables are checked in `docs/` and in the
+/// documents of [`WORDS_MAX`].
 pub(super) fn check(root: &Path, files: &[String]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for name in files.iter().filter(|name| name.ends_with(".md")) {

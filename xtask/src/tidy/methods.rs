@@ -77,7 +77,7 @@ pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
 }
 
 impl Methods {
-    /// The calls that lead from one file to another.
+    /// The calls that lead from one file to another, once for each name.
     fn arrows(&self) -> Vec<Arrow> {
         let mut arrows = BTreeMap::new();
         for (item, from, line) in &self.called {

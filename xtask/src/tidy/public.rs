@@ -1,14 +1,14 @@
 //! Public items that are not used outside their crate: each is an interface that readers must understand.
 //!
 //! The program reads words, not meaning: an item is used when its name occurs as a word in the code of a
-//! crate that imports the item's crate, or of its own programs, and a type also when a public signature of
-//! its own crate names it, because then it must be public. So another use of the same word can hide an
-//! unused item, but an item that is reported has no user. Items that only tests use are listed in
-//! `[tested]` of `docs/layers.toml`, with what they show the tests; items that only examples and benchmarks
-//! use in `[shown]`, with the file; `[public]` lists items that are public without any user, with the
-//! reason. A crate that `docs/layers.toml` marks `waits` has no user yet, a crate marked `rebuilt` is left
-//! out until it has been rebuilt; a mark that hides nothing must be removed. A crate marked `closed` has no
-//! public module: there the compiler finds unused items.
+//! crate that imports the item's crate, or in the code of its own crate's programs. A type is also used
+//! when a public signature of its own crate names it, because then it must be public. So another use of the
+//! same word can hide an unused item, but an item that is reported has no user. Items that only tests use
+//! are listed in `[tested]` of `docs/layers.toml`, with what they show the tests; items that only examples
+//! and benchmarks use in `[shown]`, with the file; `[public]` lists items that are public without any user,
+//! with the reason. A crate that `docs/layers.toml` marks `waits` has no user yet, a crate marked `rebuilt`
+//! is left out until it has been rebuilt; a mark that hides nothing must be removed. A crate marked
+//! `closed` has no public module: there the compiler finds unused items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ enum Mark {
     Pending(&'static str),
 }
 
-/// A public item that no program uses.
+/// A public item that neither another crate nor a program of its own crate uses.
 struct Unused {
     path: String,
     line: usize,
@@ -42,7 +42,7 @@ struct Unused {
     is_tested: bool,
 }
 
-/// Checks every crate with the mark of a product.
+/// Checks every library by the mark of its crate.
 pub(super) fn check(layers: &toml::Table, sources: &[Source]) -> Vec<Finding> {
     // Only libraries are checked: items of a crate that is only a program are not public, whatever their
     // keywords.
@@ -152,7 +152,8 @@ fn is_shown(path: &str) -> bool {
     path.contains("/examples/") || path.contains("/benches/")
 }
 
-/// The public items of a crate without a user in a program.
+/// The public items of a crate that neither other crates nor its own programs use, and that no public
+/// signature names.
 fn unused_in(name: &str, sources: &[Source]) -> Vec<Unused> {
     let (own, library) = (format!("crates/{name}"), format!("sluice_{name}"));
     let names_it =

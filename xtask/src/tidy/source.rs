@@ -1,8 +1,8 @@
 //! A Rust file for the checks: its code with comments and literals blanked, and its comments separately.
 //!
-//! Invariants: (1) `code` has as many lines as the file, and each of its characters keeps its position,
-//! so a position found there is a position in the file; (2) the scanner knows just enough of Rust to
-//! distinguish code from comments, strings, raw strings and character literals: it is no parser, and its
+//! Invariants: (1) `code` has as many lines as the file, and each of its characters keeps its line and
+//! column, so a location found there is a location in the file; (2) the scanner knows just enough of Rust
+//! to distinguish code from comments, strings, raw strings and character literals: it is no parser, and its
 //! result for a file that does not compile is unspecified.
 
 /// One file, separated into code and comments.
@@ -53,15 +53,15 @@ impl Source {
         source
     }
 
-    /// Whether the whole file is only compiled for tests or benches, judged by its name.
+    /// Whether the whole file is only compiled for tests, benches or examples, judged by its path.
     fn is_test_file(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         let folders = ["/tests/", "/benches/", "/examples/"];
         matches!(name, "tests.rs" | "model.rs") || folders.iter().any(|folder| self.path.contains(folder))
     }
 
-    /// Fills `test`: whole files by name, otherwise the item after `#[cfg(test)]` or `#[cfg(all(test,
-    /// ..))]` up to its closing brace.
+    /// Fills `test`: the whole of a test file, otherwise each item after a `cfg` attribute that names
+    /// `test`, up to the end of the item.
     fn mark_tests(&mut self) {
         if self.is_test_file() {
             self.test.fill(true);

@@ -31,7 +31,7 @@ const PRONOUNS: [&str; 27] = [
     "whenever", "why", "how",
 ];
 
-/// Words, such as buffer, that a sentence with *behind* must have.
+/// A sentence with *behind* must have one of these words.
 const LOCATIONS: [&str; 13] = [
     "byte", "bytes", "buffer", "buffers", "entry", "entries", "offset", "offsets", "end", "ends", "port",
     "ports", "position",
@@ -47,7 +47,7 @@ const REPEATS_WORDS_MAX: usize = 3;
 const EMPTY_WORDS: [&str; 11] = ["the", "a", "an", "of", "its", "one", "is", "are", "all", "to", "in"];
 
 /// One comment: its first line, from 1; whether it is a doc comment; its text; and the name of the item
-/// that it documents, if it is a doc comment of one paragraph.
+/// that it documents, if it is a doc comment of one line.
 struct Comment {
     line: usize,
     is_doc: bool,
@@ -166,8 +166,8 @@ fn item_name(source: &Source, from: usize) -> Option<String> {
     }
 }
 
-/// The comments of a file; successive lines are one comment. Blocks of code, tables and lists of links are
-/// no prose.
+/// The comments of a file. Successive lines are one comment, up to an empty line or the next item of a
+/// list. Blocks of code, tables and headings are no prose.
 fn comments(source: &Source) -> Vec<Comment> {
     let mut found: Vec<Comment> = Vec::new();
     let (mut open, mut in_code) = (None, false);

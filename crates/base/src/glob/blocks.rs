@@ -7,8 +7,9 @@
 //!  after elements 256–511          0 0 0 1 0 0 0 …     the bytes so far have matched, shifted by each byte
 //! ```
 //!
-//! Cost: a pass takes one step for each position, one for each of its 256 elements, and the time to read the
-//! elements' text. There is no pass once no position is left. No memory is allocated.
+//! Cost: a pass takes one step for each position and for each of its elements, at most 256, a constant for
+//! its table, and the time to read the elements' text. There is no pass once no position is left. No memory
+//! is allocated.
 
 use super::class::ByteSet;
 use super::form::{elements_to_star, matches_all};
@@ -167,9 +168,9 @@ impl<const WORDS: usize> ElementPart<WORDS> {
     }
 }
 
-/// Positions of the first run, which is short because the elements are often near.
+/// Number of positions that are searched first; it is small because a match is often near.
 const POSITIONS_MIN: usize = 256;
-/// The most positions of a run.
+/// Maximum number of positions that are searched at once.
 const POSITIONS_MAX: usize = 8192;
 /// Steps for building a table, in addition to those for its elements.
 const TABLE_STEPS: usize = 256;

@@ -2,7 +2,7 @@
 
 /// The comparison of two bytes: exact, or without regard to case.
 pub(super) trait LetterCase: Copy {
-    /// Every byte equals only itself.
+    /// Whether every byte equals only itself.
     const IS_EXACT: bool;
     fn fold(byte: u8) -> u8;
 }
@@ -44,7 +44,7 @@ pub(super) fn set<C: LetterCase>(pattern: &[u8], p: usize) -> (ByteSet, usize) {
 enum ClassPart {
     /// A byte that is compared as it is, whatever the case.
     Escaped(u8),
-    /// The bytes between these two. The first one is the lower byte before case is folded.
+    /// The bytes from the first to the second. The first one is the lower byte before case is folded.
     Range(u8, u8),
     One(u8),
 }

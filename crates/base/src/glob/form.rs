@@ -87,7 +87,7 @@ pub(super) fn matches_one_star(
     !text.is_empty() && matches_all(source, after_stars, &rest[skipped..])
 }
 
-/// Whether elements from `p` on match the bytes, one each.
+/// Whether the elements from `p` on match the bytes of `text`, one element for each byte.
 pub(super) fn matches_all(source: impl PatternSource, mut p: usize, text: &[u8]) -> bool {
     text.iter().all(|&byte| {
         let (matched, next) = source.step(p, byte);

@@ -1,14 +1,14 @@
-//! The pattern that a match walks, and the limit of its steps.
+//! The pattern that a match reads, and the limit of its steps.
 
 use super::class::{ByteSet, LetterCase};
 
 /// The limit or the count of a match's steps.
 pub(super) trait MatchWork {
-    /// Steps that the plain walk may take for each byte of pattern and text before the search in blocks takes
-    /// over.
+    /// Steps for each byte of pattern and text that matching byte by byte may take before the search in
+    /// blocks takes over.
     const CREDIT: usize = 8;
 
-    /// Counts steps of the plain walk.
+    /// Counts steps of either kind, byte by byte or in blocks; only the tests keep the count.
     #[inline(always)]
     fn count(&mut self, _steps: usize) {}
 
@@ -16,9 +16,9 @@ pub(super) trait MatchWork {
     fn take(&mut self, steps: usize) -> bool;
 }
 
-/// A pattern in a form that can be walked. Positions are offsets in its bytes.
+/// A pattern in a form whose elements can be read one by one. Positions are offsets in its bytes.
 pub(super) trait PatternSource: Copy {
-    /// Every byte equals only itself.
+    /// Whether every byte equals only itself.
     const IS_EXACT: bool;
     type LetterCase: LetterCase;
 
@@ -28,7 +28,7 @@ pub(super) trait PatternSource: Copy {
     /// class.
     fn class(self, p: usize, byte: u8) -> (bool, usize);
 
-    /// The bytes that the class at `p` holds, and the position after the class.
+    /// The bytes that the class at `p`, after its bracket, holds, and the position after the class.
     fn class_set(self, p: usize) -> (ByteSet, usize);
 
     /// Whether the element at `p`, which is not a star, matches `byte`, and the position after the

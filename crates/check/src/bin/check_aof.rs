@@ -1,4 +1,4 @@
-//! `sluice-check-aof`.
+//! The program `sluice-check-aof`: runs the checker with the arguments and streams of the process.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

@@ -1,4 +1,4 @@
-//! `sluice-check-rdb`.
+//! The program `sluice-check-rdb`: runs the checker with the arguments and streams of the process.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

@@ -27,7 +27,8 @@ pub(super) enum ConfLine {
     Vars(VarsLine),
 }
 
-/// The epochs of the cluster.
+/// A `vars` line: the epochs of the cluster, the unknown names, and the reason that a value could not be
+/// read.
 #[derive(Default)]
 pub(super) struct VarsLine {
     pub(super) current: Option<ClusterEpoch>,

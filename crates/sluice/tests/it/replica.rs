@@ -368,8 +368,8 @@ fn a_restart_goes_on_where_the_snapshot_stands() {
     server.client().check("SELECT 7", "+OK\r\n").check("GET b", "$1\r\n2\r\n").check("GET a", "$1\r\n1\r\n");
 }
 
-/// The base is the received RDB file if it was saved to disk; after a load from memory, a
-/// rewrite makes the base.
+/// The base is the received RDB file if it was saved to disk and a base may be an RDB file
+/// (`aof-use-rdb-preamble`). Otherwise, as after a load from memory, a rewrite makes the base.
 #[test]
 fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     for (load, preamble, reuses) in

@@ -21,7 +21,7 @@ fn digest(client: &mut Client) -> String {
     client.send("DEBUG DIGEST\r\n").line()
 }
 
-/// Makes the reference a replica, and waits until it is up to date.
+/// Makes the reference a replica, and waits until its link is up.
 fn follow(replica: &Reference, port: u16) -> Client {
     let mut client = replica.client();
     client.check(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK\r\n");

@@ -23,7 +23,7 @@ fn digest(client: &mut Client) -> String {
     client.send("DEBUG DIGEST\r\n").line()
 }
 
-/// Writes values of all kinds into two databases.
+/// Writes strings and lists, one string with an expiry, into two databases.
 fn fill(client: &mut Client, marker: &str) {
     client.check(&format!("SET text {marker}"), "+OK\r\n").check("SET int 1234567", "+OK\r\n");
     client.check(&format!("SET long {}", "abcdefghij".repeat(3000)), "+OK\r\n");

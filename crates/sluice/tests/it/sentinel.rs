@@ -202,7 +202,7 @@ fn open(port: u16) -> io::Result<BufReader<TcpStream>> {
     Ok(BufReader::new(stream))
 }
 
-/// Whether a server follows that primary, and is up to date.
+/// Whether a server follows that primary, and its link is up.
 fn follows(port: u16, primary: u16) -> bool {
     let lines = ["role:slave\r\n", &format!("master_port:{primary}\r\n"), "master_link_status:up\r\n"];
     replication(port).is_ok_and(|info| lines.iter().all(|line| info.contains(line)))

@@ -390,7 +390,7 @@ fn as_many_leaves_as_the_setting_says_are_not_compressed_at_either_end() {
     }
 }
 
-/// Pushing a new leaf must not cost a walk along all leaves.
+/// Pushing a new leaf must not visit all leaves.
 #[test]
 fn a_depth_that_no_list_reaches_costs_nothing() {
     let (mut list, mut context) = (List::new(), context(1, 100_000_000));

@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The waits of PINGs. A reply of any kind counts: BUSY and LOADING come from a running event loop.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pings {
-    /// The longest wait; [`PATIENCE`] if a reply was missing.
+    /// The longest wait; at least [`PATIENCE`] if a reply did not arrive within that time.
     pub(super) longest: Duration,
     pub(super) total: Duration,
     pub(super) count: u32,
@@ -35,7 +35,7 @@ pub(super) struct Bystander {
 }
 
 impl Bystander {
-    /// Connects to `port`, and starts.
+    /// Connects to `port`, and starts to send PINGs on a new thread.
     pub(super) fn start(port: u16) -> Result<Bystander> {
         let connection = Connection::open(port)?;
         let (stop, stopped) = mpsc::channel();
@@ -43,7 +43,7 @@ impl Bystander {
         Ok(Bystander { stop, thread })
     }
 
-    /// Ends the client after the reply to its last PING.
+    /// Ends the client after the reply to its last PING; returns its measurement.
     pub(super) fn stop(self) -> Pings {
         drop(self.stop);
         self.thread.join().unwrap_or_default()

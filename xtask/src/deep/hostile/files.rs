@@ -1,5 +1,6 @@
-//! Foreign files that are strange, cut off or wrong: none may stop the server for long, take its memory,
-//! be changed unless it was recognised as cut off, or leave data in the files that the server writes.
+//! Foreign files that are strange, cut off or wrong. None may stop the server for long, make it use much
+//! memory, lose bytes (other than an incomplete command at the end), or pass unknown records on to the
+//! files that the server writes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::{Result, shell};
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play, resident_mib};
 
-/// Auxiliary fields of a file; KeyDB writes one for each key.
+/// Number of auxiliary fields in a file; KeyDB writes one for each key.
 const AUX_FIELDS: usize = 80_000;
 /// Memory that the server may add.
 const MEMORY_MAX_MIB: u64 = 100;
@@ -88,7 +89,7 @@ fn module_aux(binary: &Path) -> Result<Measured> {
 }
 
 /// Starts a server with a dump of records and one key, and makes it write a dump without keys, which must
-/// contain nothing of the records.
+/// be small and must not contain `mark`.
 fn carried(binary: &Path, records: &[u8], mark: &[u8]) -> Result<Measured> {
     let file = dump(&[records, &[0], &string(b"key"), &string(b"value")].concat());
     let prepare = |folder: &Path| Ok(std::fs::write(folder.join("dump.rdb"), &file)?);
@@ -112,7 +113,7 @@ fn carried(binary: &Path, records: &[u8], mark: &[u8]) -> Result<Measured> {
     })
 }
 
-/// Commands as in an append-only file.
+/// A SELECT and `count` SETs, as in an append-only file.
 fn commands(count: usize) -> Vec<u8> {
     let mut log = Vec::new();
     crate::wire::encode(&["SELECT", "0"], &mut log);
@@ -122,13 +123,13 @@ fn commands(count: usize) -> Vec<u8> {
     log
 }
 
-/// Damaged logs that are not cut off: a server must refuse them, and leave them unchanged.
+/// Damaged logs that are not cut off: a server must refuse them without losing any of their bytes.
 fn spoilt_logs() -> Vec<(&'static str, Vec<u8>)> {
     let sound = commands(2000);
     let mut lines = sound.clone();
     lines.retain(|byte| *byte != b'\r');
     let tail = |garbage: &[u8]| [&sound, garbage].concat();
-    // A log that begins in the middle of a command.
+    // The second half of the log; it begins in the middle of a command.
     let middle = sound.len() / 2;
     let mut half = sound[middle..].to_vec();
     half.retain(|byte| *byte != b'\r');
@@ -184,8 +185,8 @@ impl Drop for Folder {
     }
 }
 
-/// Starts a server with a damaged log that is not cut off: the server must leave the file unchanged, or
-/// keep the part that it removes in a file beside it.
+/// Starts a server with a damaged log that is not cut off: the server must end, and must either leave the
+/// file unchanged or keep the part that it removes in a file beside it.
 fn kept(binary: &Path, log: &[u8]) -> Result<Measured> {
     let folder = Folder::with_log(log)?;
     let folder_text = folder.0.to_string_lossy().into_owned();
@@ -240,8 +241,8 @@ fn cut(binary: &Path) -> Result<Measured> {
     })
 }
 
-/// Records whose first length is 2^62, 2^32 - 1 or 2^31 - 1, although the file ends there. Most of them have
-/// the type of a value, a key and the length.
+/// Records with a length of 2^62, 2^32 - 1 or 2^31 - 1, although the file ends there. Most of them have the
+/// type of a value, a key and the length.
 const HOSTILE_LENGTHS: [(&str, &[u8]); 14] = [
     ("string", &[0, 1, b'k', 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0]),
     ("compressed string", &[0, 1, b'k', 0xc3, 10, 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0, 0]),
@@ -259,9 +260,9 @@ const HOSTILE_LENGTHS: [(&str, &[u8]); 14] = [
     ("name of a key", &[0, 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0]),
 ];
 
-/// Starts a server with a dump that has an impossible length: the server must end soon and with a reason,
-/// without allocating that much and without changing the file. Lengths that are only announced (sizes of a
-/// database) may be loaded.
+/// Starts a server with a dump that has an impossible length: the server must end soon, without allocating
+/// that much and without changing the file. Lengths that are only announced (sizes of a database) may be
+/// loaded.
 fn refused(binary: &Path, record: &[u8]) -> Result<Measured> {
     let file = dump(record);
     let prepare = |folder: &Path| Ok(std::fs::write(folder.join("dump.rdb"), &file)?);

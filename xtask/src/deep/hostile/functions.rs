@@ -1,5 +1,5 @@
-//! Libraries of functions whose program never ends, logs without end or registers without end: loaded,
-//! restored, and loaded from an RDB file at the start.
+//! Libraries of functions whose programs loop, log, register or take memory without end: loaded, restored,
+//! and loaded from an RDB file at the start.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::bystander::PATIENCE;
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
-/// Maximum time until the load of a library is answered: its program has 500 ms, and
-/// pauses for other clients.
+/// Maximum time until the load of a library is answered: its program may run for 500 ms, and pauses for
+/// other clients in between.
 const LOAD_MAX: Duration = Duration::from_secs(2);
 /// Time after which the second load is killed, within its 500 ms.
 const KILLED_AFTER: Duration = Duration::from_millis(150);
@@ -25,11 +25,11 @@ const MACHINE_MEMORY: &str = "100mb";
 /// Memory that a start may add: the Lua state of a library from a file may take 2 GiB, and an eighth of that
 /// for names and descriptions (`MachineLimits::FILE_BYTES_MIN`); in addition a text of 16 MiB and its copies.
 const START_MEMORY_MAX_MIB: u64 = 2048 + 256 + 64;
-/// Time for which a server that loads such a library from a file is watched.
+/// Time for which a server is watched while it loads a library that never ends from a file.
 const WATCHED_FOR: Duration = Duration::from_secs(2);
 /// Time in which a start must refuse a library that takes memory without end.
 const REFUSED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum time from SHUTDOWN NOSAVE to the end of such a server.
+/// Maximum time from SHUTDOWN NOSAVE to the server's end during such a load.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 
 /// RDB version of the payloads and files that are made here.
@@ -164,7 +164,8 @@ fn library(code: &str) -> Vec<u8> {
     [&[OPCODE_FUNCTION, 0x80][..], &length.to_be_bytes(), code.as_bytes()].concat()
 }
 
-/// Sends a request whose library must not be loaded: once until its own limit, and once until FUNCTION KILL.
+/// Sends a request whose library must not be loaded, twice: the first load ends at a limit, the second by
+/// FUNCTION KILL, unless it has ended earlier.
 fn refused(scene: &mut Scene, body: Body, request: &[&[u8]]) -> Result<()> {
     let (mut caller, mut killer) = (scene.client()?, scene.client()?);
     let log_before = scene.log_bytes();
@@ -198,9 +199,9 @@ fn check_refusal(scene: &mut Scene, body: Body, reply: &[u8]) {
     scene.check(is_expected, || format!("the library was answered {reply:?}"));
 }
 
-/// Starts a server whose RDB file has the library. A library that takes memory without end is
-/// refused by its name; while any other library loads without end, clients are answered, and
-/// SHUTDOWN NOSAVE ends the server.
+/// Starts a server whose RDB file has the library. A library that takes memory without end is refused, and
+/// the log names it; while any other library loads without end, clients are answered, and SHUTDOWN NOSAVE
+/// ends the server.
 fn start(binary: &Path, body: Body) -> Result<Measured> {
     let prepare = |folder: &Path| {
         let mut file = b"REDIS0011".to_vec();

@@ -12,13 +12,13 @@ use super::scene::{Measured, Scene, nothing, play};
 
 /// Memory that the server may add.
 const MEMORY_MAX_MIB: u64 = 100;
-/// Bytes of patterns and of texts.
+/// Lengths of the texts in bytes; the patterns are about as long or half as long.
 const SIZES: [usize; 2] = [16 << 10, 60_000];
 /// Time for which a command is tried with one pattern after another.
 const TRIED_FOR: Duration = Duration::from_millis(1500);
 
-/// Patterns of about `bytes` bytes that do not match a text of `bytes` letters `a`, which a matcher finds
-/// out late.
+/// Patterns of about `bytes` bytes or half of that; they do not match a text of `bytes` letters `a`, which
+/// a matcher finds out late.
 fn patterns(bytes: usize) -> Vec<Vec<u8>> {
     let of = |head: &str, part: &str, tail: &str| {
         [head, &part.repeat((bytes - head.len() - tail.len()) / part.len()), tail].concat().into_bytes()

@@ -1,5 +1,5 @@
-//! Each instruction and native function whose time may grow with its operand, in an endless loop on an
-//! operand of 20 to 64 MiB, until SCRIPT KILL ends the script.
+//! Each instruction and native function whose time may grow with its operand runs in an endless loop on a
+//! text of 20 or 64 MiB or a table of a million keys, until SCRIPT KILL ends the script.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,9 +27,9 @@ const NUMBERS: &str = "local t = {} for i = 1, 1000000 do t[i] = i % 1000 end";
 /// A table whose million keys were all removed.
 const EMPTIED: &str =
     "local t = {} for i = 1, 1000000 do t['k' .. i] = 1 end for k in pairs(t) do t[k] = nil end";
-/// Bytes of `N` in the texts of most programs.
+/// Length `N` of the texts of most programs, in bytes.
 const LARGE: usize = 20 << 20;
-/// Bytes of `N` in the texts of [`LARGER_ONES`].
+/// Length `N` of the texts of [`LARGER_ONES`], in bytes.
 const LARGER: usize = 64 << 20;
 
 /// Programs: the code that makes the operand, and the code that uses it repeatedly.
@@ -132,7 +132,7 @@ const SCRIPTS: [(&str, &str); 96] = [
     (EMPTIED, "table.foreach(t, print) for k in pairs(t) do end"),
 ];
 
-/// Programs whose operand is larger still.
+/// Programs that are also run with a text of [`LARGER`] bytes.
 const LARGER_ONES: [(&str, &str); 9] = [
     (DIGITS, "local x = s + 1"),
     (DIGITS, "local x = tonumber(s, 16)"),

@@ -6,19 +6,21 @@ use std::time::Duration;
 use super::scene::Measured;
 use crate::error::Result;
 
-/// Maximum attempts at a row before its waits count as a failure.
+/// A program is run at most this many times; waits that still exceed their bounds in the last run are
+/// failures.
 pub(super) const ATTEMPTS: u32 = 3;
-/// A wait of more than this many times its bound is not caused by other programs of the machine: the row is
-/// not run again.
+/// A wait of at least this many times its bound cannot be explained by other load on the machine, so the
+/// hostile program is not run again.
 const NOISE_FACTOR: u32 = 10;
 /// Maximum time from SCRIPT KILL or FUNCTION KILL to its reply, and to the end of the script.
 pub(super) const KILL_MAX: Duration = Duration::from_millis(100);
 /// Maximum wait of a PING, for programs without another bound.
 pub(super) const PING_MAX: Duration = Duration::from_millis(50);
 
-/// One program, against one fresh server.
+/// A hostile program; each attempt runs it against a fresh server.
 pub(super) struct Program {
-    /// The name of the file, and the purpose of the program.
+    /// The name in the output: the name of the source file that defines the program, a colon, and what the
+    /// program does.
     pub(super) name: String,
     /// The longest allowed wait of a PING.
     pub(super) ping_max: Duration,
@@ -37,7 +39,8 @@ impl Program {
         Program { name, ping_max: PING_MAX, memory_max_mib, run: Box::new(run) }
     }
 
-    /// Compares a measurement with the bounds; says whether the machine may have caused all faults.
+    /// Compares a measurement with the bounds; says whether other load on the machine may have caused all
+    /// faults.
     fn judge(&self, measured: &Measured) -> Judgement {
         let mut judgement =
             Judgement { faults: measured.wrong.clone(), may_be_noise: measured.wrong.is_empty() };
@@ -58,7 +61,8 @@ impl Program {
         judgement
     }
 
-    /// Runs the program, repeatedly if the machine may be at fault; returns the faults.
+    /// Runs the program, again if other load on the machine may have caused the faults; returns the faults
+    /// of the last attempt.
     pub(super) fn attempts(&self, binary: &Path) -> Vec<String> {
         for attempt in 1.. {
             let measured = match (self.run)(binary) {
@@ -76,7 +80,7 @@ impl Program {
     }
 }
 
-/// The faults of a measurement.
+/// The faults of a measurement, and whether other load on the machine may have caused all of them.
 struct Judgement {
     faults: Vec<String>,
     may_be_noise: bool,

@@ -48,7 +48,8 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Starts a server with `options`, whose folder `prepare` fills; it may not answer yet.
+    /// Starts a server with `options`, whose folder `prepare` fills; does not wait until the server
+    /// answers.
     pub(super) fn begin(
         binary: &Path,
         options: &[&str],
@@ -59,8 +60,8 @@ impl Scene {
         Ok(Scene { server, measured: Measured::default() })
     }
 
-    /// Waits for a first reply of any kind, including LOADING; returns whether it was received
-    /// before the server ended.
+    /// Waits for a first reply of any kind, including LOADING; returns whether it was received before the
+    /// server ended. Errors: neither happened within 10 s.
     pub(super) fn is_answered(&mut self) -> Result<bool> {
         let began = shell::now();
         while self.server.is_alive() {
@@ -96,7 +97,7 @@ impl Scene {
         }
     }
 
-    /// Whether the server answers PING with PONG, so is neither loading nor ended.
+    /// Whether the server answers PING with PONG; a server that is loading or busy, or has ended, does not.
     pub(super) fn is_served(&self) -> bool {
         let reply = self.client().and_then(|mut client| client.ask(&[b"PING"]));
         reply.is_ok_and(|reply| reply.text == b"PONG")

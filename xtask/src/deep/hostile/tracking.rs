@@ -1,5 +1,5 @@
-//! Clients with CLIENT TRACKING that fill the table beyond its limit, by keys and by bytes, that connect
-//! and leave repeatedly, and that ask for thousands of prefixes.
+//! Clients with CLIENT TRACKING that fill the invalidation table beyond its limit of keys or bytes, that
+//! connect and leave repeatedly, and that ask for thousands of prefixes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::{Result, shell};
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play, processor_ticks};
 
-/// Duration of each program.
+/// Duration of the programs that repeat their requests, and maximum time until a lowered limit holds.
 const GOES_ON_FOR: Duration = Duration::from_secs(4);
-/// `tracking-table-max-keys` of most programs.
+/// `tracking-table-max-keys` of the programs that exceed it with absent keys.
 const KEYS_MAX: u64 = 100_000;
 /// Maximum keys of the table above its limit, in percent of the limit, whenever INFO is read.
 const BEYOND_PERCENT: u64 = 10;
@@ -59,7 +59,7 @@ fn expect_ok(client: &mut Connection, request: &[&[u8]]) -> Result<()> {
     }
 }
 
-/// Reads names from `first` on, `count` of them, in requests of [`NAMES`].
+/// Reads `count` keys, from the number `first` on, in requests of [`NAMES`] keys each.
 fn read(client: &mut Connection, first: usize, count: usize) -> Result<()> {
     for at in (first..first + count).step_by(NAMES) {
         let mut words = vec!["MGET".to_owned()];
@@ -94,7 +94,7 @@ fn by_keys_of_four(binary: &Path) -> Result<Measured> {
     beyond(binary, 4)
 }
 
-/// Clients that continuously read new names, in a pipeline; INFO is read in between.
+/// Clients that continuously read new names, [`NAMES`] in each request; INFO is read in between.
 fn beyond(binary: &Path, clients: usize) -> Result<Measured> {
     let bound = KEYS_MAX.to_string();
     play(binary, &["--tracking-table-max-keys", &bound], &nothing, &|scene| {
@@ -127,7 +127,7 @@ fn by_bytes(binary: &Path) -> Result<Measured> {
     })
 }
 
-/// Clients that track, read one key and leave; first measured beside an empty table.
+/// Clients that track, read one key and leave, measured beside an empty table and then beside a large one.
 fn leaving(binary: &Path) -> Result<Measured> {
     play(binary, &[], &nothing, &|scene| {
         let beside_none = ticks_of_leaving(scene)?;
@@ -180,7 +180,7 @@ fn in_many_databases(binary: &Path) -> Result<Measured> {
     })
 }
 
-/// A client with thousands of prefixes, and others that write keys with these prefixes.
+/// A client with thousands of prefixes, and another client that writes keys with these prefixes.
 fn prefixes(binary: &Path) -> Result<Measured> {
     play(binary, &[], &nothing, &|scene| {
         let mut client = scene.client()?;

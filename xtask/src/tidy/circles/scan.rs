@@ -105,8 +105,8 @@ impl Scan<'_> {
         self.at += 1;
     }
 
-    /// Reads the keyword and the name of an item that begins here; for a module with a body,
-    /// also the body.
+    /// Reads the keyword and the name of an item that begins here; for a module with a body, also the body.
+    /// Returns whether an item begins here.
     fn item(&mut self, body: &mut Body) -> bool {
         let skipped = match (self.text(0), self.text(1)) {
             ("mod", name) if is_name(name) => {
