@@ -79,7 +79,6 @@ const EXECUTION: &[&str] = &[
 /// Files that may have statics: the mistakes that only a build for tests can make, the allocator's
 /// counters, and the state of signals and crashes.
 const STATICS: &[&str] = &[
-    "crates/base/src/mistake.rs",
     "crates/sluice/src/allocator",
     "crates/daemon/src/signals",
     "crates/daemon/src/crash",
