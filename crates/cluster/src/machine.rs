@@ -73,21 +73,23 @@ pub(crate) struct StateOfCluster {
 }
 
 /// Whether this node is sure of its role and slots: it is not if its own line of the file could not be read
-/// as a whole (N-26).
+/// as a whole, until they are confirmed (N-26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sureness {
     Sure,
     Unsure { warned: Option<Ms> },
 }
 
-/// Whether the epochs in the file could be read (N-27).
+/// Whether this node knows in which epochs it may have voted: it does not if the file's epochs could not be
+/// read, until enough other nodes have sent theirs (N-27).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum VoteRight {
     Free,
     EpochUnknown { since: Ms, heard: Vec<NodeId> },
 }
 
-/// A manual failover with this node as the primary (M3).
+/// A failover that this node assists as the primary: a manual one (M3), or the handover before its process
+/// ends (M10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManualFailover {
     Off,
@@ -126,7 +128,7 @@ impl ManualFailover {
 /// Failovers in which this node takes part.
 #[derive(Clone, Debug)]
 pub(crate) struct Failovers {
-    /// As a primary: whether writes are paused for a replica's manual failover.
+    /// As a primary: whether writes are paused for a replica that is to take over.
     pub(crate) paused: ManualFailover,
     /// As a replica: this node's own election.
     pub(crate) candidacy: Candidacy,
@@ -439,8 +441,8 @@ impl ClusterMachine {
         self.save();
     }
 
-    /// Ends a manual failover with this node as the primary. Writes continue once the map of this step
-    /// is in force: a write that waited must not be executed by a node that has just lost the slot.
+    /// Ends the failover for which this primary's writes are paused. Writes continue once the map of this
+    /// step is in force: a write that waited must not be executed by a node that has just lost the slot.
     pub(crate) fn end_pause(&mut self) {
         if self.failover.paused != ManualFailover::Off {
             self.failover.paused = ManualFailover::Off;
