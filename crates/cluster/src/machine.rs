@@ -155,8 +155,8 @@ pub(crate) struct Todo {
     /// Begin no write of the file before the present execution unit (such as a transaction) ends: otherwise
     /// other nodes could take slots that one of its commands gives up and the next one takes back.
     pub(crate) is_in_unit: bool,
-    /// Let the writes that a manual failover has held back continue, unless another manual failover has
-    /// begun. The new map, which decides where these writes are executed, is given out first.
+    /// Let the writes that a failover has held back continue, unless another failover has begun. The new map,
+    /// which decides where these writes are executed, is given out first.
     pub(crate) unpause: bool,
 }
 
@@ -418,7 +418,7 @@ impl ClusterMachine {
         }
     }
 
-    /// Closes the outgoing link to a node; the next tick dials again.
+    /// Closes the outgoing link to a node; a later tick dials again.
     pub(crate) fn drop_link_out(&mut self, ix: NodeIx) {
         if let Some(key) = self.table.node(ix).place.link_out.key() {
             self.close(key);

@@ -42,9 +42,9 @@ pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiato
     Some(m.table.insert(node))
 }
 
-/// Handles MEET of an unknown node on a link without a node (G-12). A node whose id an operator has
-/// forgotten is only admitted if it knows no node of this cluster, because a node that knows one is coming
-/// back by itself, not by an operator's MEET.
+/// Handles MEET of an unknown node on a link without a node (G-12). A node in the blacklist is only admitted
+/// if its gossip names no node that this node knows: a node that knows such a node is coming back by itself,
+/// not by an operator's MEET.
 pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let LinkKind::In { node: None, peer, .. } = &link.kind else { return };

@@ -136,7 +136,7 @@ pub enum ImportFault {
     OutOfMemory,
     /// A replica that may be elected in this node's place did not acknowledge the preceding data in time.
     ReplicasBehind,
-    /// The command failed with another error.
+    /// A command of the source failed with another error.
     Refused,
 }
 

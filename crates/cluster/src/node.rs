@@ -55,8 +55,8 @@ pub enum NodeHealth {
     Up,
     /// Suspected: no answer for the node timeout T, in the view of this node alone.
     PFail,
-    /// Failed: a quorum of voters agrees, a FAIL was received, the file says so, or another node answered at
-    /// the node's address.
+    /// Failed: a quorum of voters agrees, a FAIL was received, another node answered at the node's address,
+    /// or the file or the gossip from which this node learned of the node says so.
     Fail {
         since: Ms,
     },
@@ -173,7 +173,7 @@ pub(crate) struct ClusterNode {
     pub(crate) offset: u64,
     /// The node's replicas, ordered by id.
     pub(crate) replicas: Vec<NodeIx>,
-    /// The shard that the node itself, or its primary, has named.
+    /// The shard that the file, the node itself or its primary has named.
     pub(crate) shard: Option<ShardId>,
     /// The shard to show as long as `shard` is not known (N-4).
     pub(crate) made_up_shard: ShardId,

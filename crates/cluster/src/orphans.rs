@@ -29,7 +29,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.announce();
 }
 
-/// Whether a node is a primary with an address that has not failed, so that its replicas are counted.
+/// Whether a node is a known primary, other than this node, that has an address and has not failed: only then
+/// are its replicas counted.
 fn is_there(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let is_known = ix != m.table.my_ix() && !node.is_handshake() && !node.is_without_address();
     is_known && node.is_primary() && !node.is_failed()
@@ -63,10 +64,10 @@ fn oldest_enough(m: &ClusterMachine) -> Option<NodeIx> {
 }
 
 /// Whether this replica is the one that moves. The cluster must be up, and this node sure of its state and
-/// neither ending nor in a manual failover. No primary may have more replicas than this replica's primary,
-/// which must keep enough without it; and among the replicas of all primaries with that many replicas this
-/// one must have the smallest id. Failed replicas are left out, because they would never move and all others
-/// would wait for them (D16).
+/// neither ending nor in a manual failover. This replica's primary must have at least two replicas, keep
+/// enough without this one, and no primary may have more; and among the replicas of all primaries with that
+/// many replicas this one must have the smallest id. Failed replicas are left out, because they would never
+/// move and all others would wait for them (D16).
 fn is_my_turn(m: &ClusterMachine) -> bool {
     let is_free = m.cluster.state == ClusterState::Ok
         && m.rights.sureness == Sureness::Sure

@@ -139,7 +139,7 @@ fn whole(m: &mut ClusterMachine, key: LinkKey, bytes: &[u8]) {
     }
 }
 
-/// Ends the handshake of an outgoing link whose other end turns out to be no other node.
+/// Ends the handshake of an outgoing link whose other end sent an invalid id, or this node's own.
 fn end_handshake(m: &mut ClusterMachine, key: LinkKey) {
     let link = m.links.get(key).filter(|link| link.is_out());
     if let Some(ix) = link.and_then(|link| link.node()).filter(|ix| m.table.node(*ix).is_handshake()) {

@@ -82,8 +82,7 @@ impl SlotMap {
         self.nodes.get(at)
     }
 
-    /// Decides where a request is executed. `look` looks up its keys, and is called only if the decision
-    /// depends on them.
+    /// Decides where a request is executed. `look` looks up its keys, and is called only if the slot is open.
     pub fn answer(
         &self,
         request: &SlotRequest,

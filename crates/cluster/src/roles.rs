@@ -122,8 +122,8 @@ fn log_primary(m: &mut ClusterMachine, replica: NodeIx) {
 }
 
 /// Handles a node that has become a replica (E-16 item 2). If it follows a node of its shard that is a
-/// replica here, that node has won a failover and gets the slots; if it has left its shard, the slots lose
-/// their owner.
+/// replica here, that node has won a failover and gets the slots; if it has left its shard, or its new
+/// primary is not known, the slots lose their owner.
 fn demote(
     m: &mut ClusterMachine,
     sender: NodeIx,
@@ -189,8 +189,9 @@ fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
 }
 
 /// Whether a primary that becomes a replica of this node, and copies its data, loses nothing. This is so if
-/// this node has keys. A shard may also have no keys: then this node's offset, from its files, must have
-/// reached that primary's. A node without files, or with older ones, does not qualify.
+/// this node has keys. A shard may also have no keys: then that primary's offset must be known, and this
+/// node's offset, from its files, must have reached it. A node without files, or with older ones, does not
+/// qualify.
 fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
     let (mine, its) = (m.table.me().offset, m.table.node(primary).offset);
     m.keys.has_any || (its != 0 && mine >= its)

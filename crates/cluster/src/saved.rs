@@ -63,7 +63,7 @@ pub enum SavedRole {
 pub struct SavedCluster {
     /// The line of this node.
     pub me: SavedNode,
-    /// Whether the whole of that line could be read (N-26).
+    /// Whether that line could be read as a whole (N-26).
     pub own_line: OwnLine,
     /// The lines of the other nodes.
     pub others: Vec<SavedNode>,
@@ -87,9 +87,9 @@ pub struct SavedEpochs {
 /// How much of this node's own line could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnLine {
-    /// Every field could be read.
+    /// The line could be read. A value that is not valid, such as a name, counts as absent (N-25).
     Whole,
-    /// A field could not be read: the node is not sure of its role and slots.
+    /// The line could not be read as a whole: the node is not sure of its role and slots.
     Damaged,
 }
 

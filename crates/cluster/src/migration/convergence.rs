@@ -26,7 +26,7 @@ const PATIENCE_NS: u64 = 1_000 * MS;
 const BRAKED_NS_MAX: u64 = 5 * MS;
 /// The period over which the sending rate is measured.
 const RATE_OVER_NS: u64 = 100 * MS;
-/// Time between two samples of the bytes sent.
+/// The shortest time between two samples of the bytes sent.
 const SAMPLE_NS: u64 = 5 * MS;
 /// The brake limits writes to [`BRAKE_OF`] / [`BRAKE_TO`] of the rate at which the stream is sent.
 const BRAKE_OF: u64 = 4;
@@ -119,8 +119,8 @@ impl Convergence {
         self.brake.is_some()
     }
 
-    /// Decides by the state of the stream, once or less in an event loop iteration: `unsent` bytes wait, and
-    /// `left` bytes were sent since the stream's beginning.
+    /// Decides by the state of the stream: `unsent` bytes wait, and `left` bytes were sent since the stream's
+    /// beginning. The caller calls this at most once in an event loop iteration.
     pub fn step(&mut self, now_ns: u64, unsent: u64, left: u64) -> ConvergenceStep {
         self.sample(now_ns, left);
         if let ConvergenceStage::Paused { .. } = self.stage {

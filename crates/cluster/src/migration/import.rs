@@ -309,7 +309,8 @@ fn told(m: &mut ClusterMachine, job: &SlotMove, from: ReportSource) {
     }
 }
 
-/// Ends a job that was reported to this node and cannot continue.
+/// Fails a job that was reported to this node and cannot continue: the host deletes its keys, and then the
+/// job ends.
 fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
     if m.keys.moves.unfinished(job.name).is_none() {
         told(m, job, ReportSource::Snapshot);

@@ -85,7 +85,7 @@ pub(crate) struct ImportJob {
     created_s: i64,
     /// Time of the last change of state, seconds since the epoch.
     pub(crate) updated_s: i64,
-    /// Time of the source's last ACK, seconds since the epoch.
+    /// Time of the source's last ACK, seconds since the epoch; the beginning of the job if no ACK arrived.
     pub(crate) acked_s: i64,
     /// When the source sent something last.
     pub(crate) heard: Ms,
