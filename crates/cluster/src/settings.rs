@@ -16,7 +16,7 @@ pub enum SaveBehavior {
 /// Directives about this node as a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaRules {
-    /// `cluster-replica-no-failover`: this node announces NOFAILOVER, and starts no election.
+    /// `cluster-replica-no-failover`: this node announces NOFAILOVER, and starts no election by itself.
     pub no_failover: bool,
     /// `cluster-replica-validity-factor`; 0 accepts data of any age.
     pub validity_factor: u64,
