@@ -171,8 +171,8 @@ impl Bench {
         maps
     }
 
-    /// A message of a node with gossip about a random tenth of the other nodes, and about those for which
-    /// `opinion` has a flag.
+    /// A message of a node with gossip about a random tenth of the nodes (at least three), and about those
+    /// for which `opinion` has a flag.
     fn message(
         &mut self,
         from: usize,

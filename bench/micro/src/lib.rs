@@ -26,7 +26,7 @@ impl Arguments {
     }
 }
 
-/// The value that this share of `values` does not exceed: 0.5 for the median.
+/// The value at this share of the sorted `values`, without interpolation; 0.5 is the median.
 ///
 /// # Panics
 /// Panics if `values` is empty.

@@ -1,5 +1,6 @@
-//! Random rules are applied in Sluice and in the reference, a Valkey server, and errors, texts and decisions
-//! are compared. The tests only run if `SLUICE_PEER_SERVER` names the program of the reference.
+//! Random rules, user files and categories are given to Sluice and to the reference, a Valkey server, and
+//! errors, texts and decisions are compared. The tests only run if `SLUICE_PEER_SERVER` names the program of
+//! the reference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -22,7 +22,7 @@ pub(crate) enum LinkKind {
     In { node: Option<NodeIx>, greeted_by: Option<NodeId>, peer: IpText, local: IpText },
 }
 
-/// The address of a node that was dialled.
+/// Which of a node's addresses was dialled: the announced one, or a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DialTarget {
     AnnouncedLabels,
@@ -64,7 +64,7 @@ pub(crate) struct SendQueue {
 
 /// Memory of an empty queue, as the reference counts it (G-30).
 pub(crate) const QUEUE_BASE_BYTES: usize = 48;
-/// Memory that each queued message adds: the list's entry and the block's header.
+/// Memory that each queued message takes in addition to its bytes: the list's entry and the block's header.
 const MESSAGE_OVERHEAD_BYTES: usize = 24 + 16;
 
 impl SendQueue {
@@ -75,7 +75,7 @@ impl SendQueue {
         self.memory[lane as usize] += memory;
     }
 
-    /// Notes that `bytes` of a lane were written.
+    /// Notes that the next `bytes` bytes of a lane were written.
     pub(crate) fn written(&mut self, mut bytes: usize, lane: BusLane) {
         let messages = &mut self.lanes[lane as usize];
         while let Some((left, memory)) = messages.front_mut() {
@@ -95,7 +95,8 @@ impl SendQueue {
         QUEUE_BASE_BYTES + self.memory[0] + self.memory[1]
     }
 
-    /// Whether a lane has room for a message of `bytes`. An empty lane has room for any message.
+    /// Whether a lane whose memory is limited to `limit` has room for a message of `bytes` bytes. An empty
+    /// lane has room for any message.
     pub(crate) fn has_room(&self, bytes: usize, lane: BusLane, limit: u64) -> bool {
         let memory = self.memory[lane as usize];
         memory == 0 || (memory + bytes) as u64 <= limit
@@ -154,7 +155,7 @@ impl Links {
         link.as_deref_mut().filter(|_| *generation == key.generation)
     }
 
-    /// Removes a link; its key is invalid from now on.
+    /// Removes and returns a link, whose key is invalid from now on; `None` if the key was invalid already.
     pub(crate) fn remove(&mut self, key: LinkKey) -> Option<BusLink> {
         let place = self.places.get_mut(key.index as usize).filter(|place| place.0 == key.generation)?;
         let link = place.1.take()?;
@@ -168,7 +169,8 @@ impl Links {
         Some(*link)
     }
 
-    /// Gives a link its buffer back after the bytes in it were handled.
+    /// Gives a link its buffer back after the bytes in it were handled. The buffer is dropped if the link has
+    /// been closed.
     pub(crate) fn keep(&mut self, key: LinkKey, inbox: ReceiveBuffer) {
         let kept = inbox.kept();
         let Some(link) = self.get_mut(key) else { return };
@@ -209,7 +211,8 @@ impl Links {
         })
     }
 
-    /// The link without a node that has the most bytes of incomplete messages.
+    /// The link without a node that has the most bytes of incomplete messages; `None` if none of them has
+    /// any.
     pub(crate) fn fullest_stranger(&self) -> Option<LinkKey> {
         let unknown = self.unknown().filter(|(_, link)| link.kept > 0);
         unknown.max_by_key(|(_, link)| link.kept).map(|(key, _)| key)

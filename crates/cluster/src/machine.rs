@@ -31,7 +31,7 @@ macro_rules! log {
 }
 pub(crate) use log;
 
-/// The time of the step.
+/// The time of the present step, on the monotonic clock and as wall time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StepTime {
     pub(crate) now: Ms,
@@ -67,27 +67,29 @@ pub(crate) struct StateOfCluster {
     /// Number of voters at the last evaluation.
     pub(crate) size: u32,
     pub(crate) last_minority: Option<Ms>,
-    /// When this node's process ran again after it was suspended; `None` again as soon as a quorum has
-    /// answered since then (S-24).
+    /// When this node's process continued after a suspension, or when this node completed a forgotten
+    /// takeover; `None` again as soon as a quorum has answered since then (S-24).
     pub(crate) stood_until: Option<Ms>,
 }
 
 /// Whether this node is sure of its role and slots: it is not if its own line of the file could not be read
-/// as a whole (N-26).
+/// as a whole, until they are confirmed (N-26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sureness {
     Sure,
     Unsure { warned: Option<Ms> },
 }
 
-/// Whether the epochs in the file could be read (N-27).
+/// Whether this node knows in which epochs it may have voted: it does not if the file's epochs could not be
+/// read, until enough other nodes have sent theirs (N-27).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum VoteRight {
     Free,
     EpochUnknown { since: Ms, heard: Vec<NodeId> },
 }
 
-/// A manual failover with this node as the primary (M3).
+/// A failover that this node assists as the primary: a manual one (M3), or the handover before its process
+/// ends (M10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ManualFailover {
     Off,
@@ -98,7 +100,7 @@ pub(crate) enum ManualFailover {
         end: Ms,
         link: LinkKey,
     },
-    /// No write is executed any more, and the replica receives the stream's end.
+    /// No write is executed any more, and the replica is sent the offset of the stream's end.
     Paused {
         replica: NodeIx,
         end: Ms,
@@ -126,11 +128,11 @@ impl ManualFailover {
 /// Failovers in which this node takes part.
 #[derive(Clone, Debug)]
 pub(crate) struct Failovers {
-    /// As a primary: whether writes are paused for a replica's manual failover.
+    /// As a primary: whether writes are paused for a replica that is to take over.
     pub(crate) paused: ManualFailover,
     /// As a replica: this node's own election.
     pub(crate) candidacy: Candidacy,
-    /// Whether this node is about to end; as a replica it redirects readers then.
+    /// Whether this node's process is about to end; as a replica it redirects readers then.
     pub(crate) is_leaving: bool,
     /// As a primary that has voted for one of its replicas: until when that replica may win its election
     /// and claim this node's slots.
@@ -150,11 +152,11 @@ pub(crate) struct Todo {
     pub(crate) reconsider: bool,
     /// Decide at the end of the event loop iteration whether this replica starts an election.
     pub(crate) elect: bool,
-    /// Begin no write of the file before the present transaction ends: otherwise other nodes could take slots
-    /// that one of its commands gives up and the next one takes back.
+    /// Begin no write of the file before the present execution unit (such as a transaction) ends: otherwise
+    /// other nodes could take slots that one of its commands gives up and the next one takes back.
     pub(crate) is_in_unit: bool,
-    /// Let the writes that a manual failover has held back continue, unless another manual failover has
-    /// begun. The new map, which decides where these writes are executed, is given out first.
+    /// Let the writes that a failover has held back continue, unless another failover has begun. The new map,
+    /// which decides where these writes are executed, is given out first.
     pub(crate) unpause: bool,
 }
 
@@ -173,7 +175,7 @@ pub(crate) struct StrayKeys {
     /// Atomic moves of slots.
     pub(crate) moves: MoveLog,
     /// Slots that this node has claimed after their source granted them (at the end of a move), each with the
-    /// source, until the source no longer claims them.
+    /// source, for as long as this node keeps them against claims of the source (see `contested.rs`).
     pub(crate) granted_here: BTreeMap<HashSlot, NodeId>,
 }
 
@@ -231,8 +233,8 @@ pub(crate) struct CronMemory {
     pub(crate) packet: Vec<u8>,
 }
 
-/// The hash key of a table's index of ids. The key is derived from the seed, because a draw from the
-/// generator would change later draws.
+/// The hash key of a table's index of ids. The key is drawn from a copy of the generator, because a draw from
+/// the generator itself would change later draws.
 pub(crate) fn index_seed(rng: &Rng) -> HashSeed {
     let mut rng = rng.clone();
     HashSeed { k0: !rng.next_u64(), k1: !rng.next_u64() }
@@ -292,7 +294,8 @@ impl ClusterMachine {
         machine
     }
 
-    /// This node's role and slots as of now, without slots that another node may claim already.
+    /// This node's epochs, role, slots and shard at present, without slots that the target of a move may
+    /// claim already.
     pub(crate) fn view(&self) -> PublishedView {
         let me = self.table.me();
         let claim = match me.role {
@@ -339,8 +342,8 @@ impl ClusterMachine {
         self.todo.reconsider = true;
     }
 
-    /// Notes that an operator's command has confirmed this node's role, so that the node is sure of its state
-    /// again (N-26).
+    /// Notes that an operator's command, or the grant of a move's source, has confirmed this node's role, so
+    /// that the node is sure of its state again (N-26).
     pub(crate) fn grow_sure(&mut self) {
         if self.rights.sureness != Sureness::Sure {
             self.rights.sureness = Sureness::Sure;
@@ -399,9 +402,10 @@ impl ClusterMachine {
         true
     }
 
-    /// Handles the end of a connection. If the link is outgoing, the time to the suspicion of the node (F-1)
-    /// starts now, because a killed process gives no other sign. Without that, the time would start with the
-    /// next due PING, up to half of the node timeout later.
+    /// Handles the end of a connection. If it was an established outgoing one to a node's announced address,
+    /// the time to the suspicion of the node (F-1) starts now, unless a PING is unanswered already: a killed
+    /// process gives no other sign. Otherwise the time would start with the next due PING, up to half of the
+    /// node timeout later.
     pub(crate) fn lost(&mut self, key: LinkKey) {
         let node = self.links.get(key).filter(|link| link.is_open).and_then(|link| match link.kind {
             LinkKind::Out { node, target: DialTarget::AnnouncedLabels } => Some(node),
@@ -414,14 +418,15 @@ impl ClusterMachine {
         }
     }
 
-    /// Closes the outgoing link to a node; the next tick dials again.
+    /// Closes the outgoing link to a node; a later tick dials again.
     pub(crate) fn drop_link_out(&mut self, ix: NodeIx) {
         if let Some(key) = self.table.node(ix).place.link_out.key() {
             self.close(key);
         }
     }
 
-    /// Deletes a node and its links (G-22).
+    /// Deletes a node (G-22), closes its links, and ends its manual failover and the subscriptions to sharded
+    /// channels of its slots.
     pub(crate) fn delete(&mut self, ix: NodeIx) {
         self.drop_link_out(ix);
         if let Some(key) = self.table.node(ix).place.link_in {
@@ -436,8 +441,8 @@ impl ClusterMachine {
         self.save();
     }
 
-    /// Ends a manual failover with this node as the primary. Writes continue once the map of this step
-    /// is in force: a write that waited must not be executed by a node that has just lost the slot.
+    /// Ends the failover for which this primary's writes are paused. Writes continue once the map of this
+    /// step is in force: a write that waited must not be executed by a node that has just lost the slot.
     pub(crate) fn end_pause(&mut self) {
         if self.failover.paused != ManualFailover::Off {
             self.failover.paused = ManualFailover::Off;

@@ -42,9 +42,9 @@ pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiato
     Some(m.table.insert(node))
 }
 
-/// Handles MEET of an unknown node on a link without a node (G-12). A node whose id an operator has
-/// forgotten is only admitted if it knows no node of this cluster, because a node that knows one is coming
-/// back by itself, not by an operator's MEET.
+/// Handles MEET of an unknown node on a link without a node (G-12). A node in the blacklist is only admitted
+/// if its gossip names no node that this node knows: a node that knows such a node is coming back by itself,
+/// not by an operator's MEET.
 pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let LinkKind::In { node: None, peer, .. } = &link.kind else { return };
@@ -130,7 +130,7 @@ pub(crate) fn finish(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx, header: &
 }
 
 /// Handles a message with another id than that of the link's node (G-16). If the address was only a
-/// candidate, the candidate is removed.
+/// candidate, the candidate is removed; otherwise the node has no address any more and counts as failed.
 pub(crate) fn answered_by_other_node(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     let target = match m.links.get(key).map(|link| &link.kind) {
         Some(LinkKind::Out { target, .. }) => target.clone(),
@@ -175,8 +175,8 @@ pub(crate) fn heard_from(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Handles MEET of a known node with an outgoing link: the node has forgotten this one, and a new link
-/// makes it bind this node again (G-19).
+/// Handles MEET of a known node, which has forgotten this one. Unless the node is newer than the handshake
+/// timeout, the outgoing link to it is closed, because a new link makes it bind this node again (G-19).
 pub(crate) fn met_again(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_old = m.time.now - node.clocks.created > m.settings.handshake_ms();

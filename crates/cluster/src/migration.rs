@@ -3,13 +3,14 @@
 //!
 //! On the target `establish.rs` decides whether a move may begin, and `import.rs` carries it out; on the
 //! source `export.rs` does both. `contested.rs` defends slots that this node has claimed while their source
-//! does not know of the claim yet. Keys and connections belong to the caller: the machine's inputs are the
-//! other side's messages, the progress of the stream and the end of the connection; its outputs ask to send
-//! messages, to open or close a connection, to start a stream, to hold back writes and to delete keys.
+//! does not know of the claim yet. Keys and connections belong to the caller: it reports events such as the
+//! other side's messages and the end of the connection as [`MigrationInput`], and carries out the orders of
+//! [`MigrationOrder`], such as sending a message, holding back writes and deleting keys.
 //!
-//! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed
-//! its slots succeeds if this node still owns them when the file is durable, whatever happens to its
-//! connection; (3) a failed job is not finished before the keys of its slots are deleted.
+//! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed its
+//! slots succeeds if this node still owns them when the file is durable, whatever happens to its connection;
+//! (3) a failed import of this node is not finished before the keys of its slots are deleted, or all data are
+//! replaced.
 
 pub(crate) mod contested;
 pub(crate) mod convergence;
@@ -27,7 +28,7 @@ use crate::node::Ms;
 use crate::slots::HashSlot;
 use std::fmt;
 
-/// The message shown for a move whose other side sent nothing for `repl-timeout`.
+/// The message shown for a move if for `repl-timeout` the target received nothing, or the source no ACK.
 pub const MOVE_TIMED_OUT: &str = "Timed out after too long with no interaction";
 
 /// The name of a job: 40 bytes that the source draws at random.
@@ -122,20 +123,20 @@ impl SyncMessage {
         known.map_or(SyncMessage::Unknown, |(word, _)| *word)
     }
 
-    /// The message's name on the connection.
+    /// The message's name on the connection; empty for `Unknown`.
     pub fn text(self) -> &'static str {
         SyncMessage::KNOWN.iter().find(|(word, _)| *word == self).map_or("", |(_, text)| *text)
     }
 }
 
-/// The reason that a command on a job's connection was not executed.
+/// The reason that this node, the target of a job, cannot go on with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportFault {
     /// This node is out of memory.
     OutOfMemory,
     /// A replica that may be elected in this node's place did not acknowledge the preceding data in time.
     ReplicasBehind,
-    /// The command failed with another error.
+    /// A command of the source failed with another error.
     Refused,
 }
 
@@ -154,7 +155,7 @@ pub enum MigrationInput<'a> {
     Cancel { client: &'a str },
     /// The connection or the stream of a move from this node has made progress.
     Export { job: JobName, input: ExportInput<'a> },
-    /// A command of the source could not be executed.
+    /// A command of the source could not be executed, or replicas did not acknowledge in time.
     Faulted { job: JobName, fault: ImportFault },
     /// The time when the source last sent bytes. Sent before a tick.
     Heard { job: JobName, at: Ms },
@@ -215,7 +216,8 @@ pub enum ReportSource {
 #[allow(missing_docs)]
 pub enum MigrationOrder {
     /// Send a message to the other side, as soon as the commands received on its connection so far are as
-    /// durable as commands must be before clients get replies.
+    /// durable as commands must be before clients get replies. A message of a target, other than ACK, also
+    /// waits for the target's replicas (see `held.rs`).
     Say { job: JobName, word: SyncMessage },
     /// Close the connection of a job. No input reports the end.
     Close { job: JobName },

@@ -3,7 +3,8 @@
 //! Invariants: (1) the flags that this node sends are derived from its state when a message is written, and
 //! no state is derived from them; (2) times are milliseconds of the monotonic clock, except the wall times of
 //! the last ping and pong, which are for display and gossip; (3) an index of a node is valid until the node
-//! is deleted, and the table removes the index of a deleted node from all other nodes.
+//! is deleted, and the table removes the index of a deleted node from all other nodes, except from
+//! [`Clocks::updated`], where it can only delay an UPDATE.
 
 use crate::address::{NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};
@@ -31,7 +32,7 @@ pub enum NodeStanding {
     Handshake { since: Ms, initiator: Initiator },
     /// A node that is part of the cluster.
     Known,
-    /// A node at whose address another node answered (G-16).
+    /// A node without an address, because another node answered there (G-16) or the file says so.
     NoAddr,
 }
 
@@ -54,7 +55,8 @@ pub enum NodeHealth {
     Up,
     /// Suspected: no answer for the node timeout T, in the view of this node alone.
     PFail,
-    /// Failed: a quorum of voters agrees, or a FAIL was received.
+    /// Failed: a quorum of voters agrees, a FAIL was received, another node answered at the node's address,
+    /// or the file or the gossip from which this node learned of the node says so.
     Fail {
         since: Ms,
     },
@@ -94,7 +96,7 @@ pub(crate) struct Clocks {
     /// When a header of the node itself last said that it is a primary of the shard known here; `None` if
     /// its last header said otherwise.
     pub(crate) told_primary: Option<Ms>,
-    /// Since when the node has no incoming link that is bound to it.
+    /// When the node last lost the incoming link bound to it; the time of its creation if it had none yet.
     pub(crate) link_in_lost: Ms,
     /// The last UPDATE that was sent to the node: the node that it was about, and the time.
     pub(crate) updated: Option<(NodeIx, Ms)>,
@@ -171,7 +173,7 @@ pub(crate) struct ClusterNode {
     pub(crate) offset: u64,
     /// The node's replicas, ordered by id.
     pub(crate) replicas: Vec<NodeIx>,
-    /// The shard that the node itself, or its primary, has named.
+    /// The shard that the file, the node itself or its primary has named.
     pub(crate) shard: Option<ShardId>,
     /// The shard to show as long as `shard` is not known (N-4).
     pub(crate) made_up_shard: ShardId,
@@ -275,7 +277,7 @@ impl ClusterNode {
         self.shard.is_some() && self.shard == other.shard
     }
 
-    /// The flags of W-3 that other nodes receive about the node: role, health, capabilities.
+    /// The flags of W-3 that other nodes receive about the node, such as role, health and capabilities.
     pub(crate) fn flags(&self) -> NodeFlags {
         let mut flags = self.marks.capabilities;
         let mut set = |is_set: bool, flag: NodeFlags| {

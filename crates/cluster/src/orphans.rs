@@ -1,7 +1,7 @@
 //! Replica migration: a primary without replicas gets one from a primary with the most replicas (R20).
 //!
-//! Invariant: a primary that this node leaves keeps `cluster-migration-barrier` replicas, not counting
-//! those that this node suspects (S-37).
+//! Invariant: a primary that this node leaves keeps at least `cluster-migration-barrier` replicas, not
+//! counting failed ones and those that this node suspects (S-37).
 
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, Sureness, log};
@@ -29,7 +29,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.announce();
 }
 
-/// Whether a node is a reachable primary, so that its replicas are counted.
+/// Whether a node is a known primary, other than this node, that has an address and has not failed: only then
+/// are its replicas counted.
 fn is_there(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let is_known = ix != m.table.my_ix() && !node.is_handshake() && !node.is_without_address();
     is_known && node.is_primary() && !node.is_failed()
@@ -62,10 +63,11 @@ fn oldest_enough(m: &ClusterMachine) -> Option<NodeIx> {
     m.table.find(id)
 }
 
-/// Whether this replica is the one that moves: no primary has more replicas than this replica's primary,
-/// which keeps enough without it, and among the replicas of all primaries with that many replicas this one
-/// has the smallest id. Failed replicas are left out, because they would never move and all others would
-/// wait for them (D16).
+/// Whether this replica is the one that moves. The cluster must be up, and this node sure of its state and
+/// neither ending nor in a manual failover. This replica's primary must have at least two replicas, keep
+/// enough without this one, and no primary may have more; and among the replicas of all primaries with that
+/// many replicas this one must have the smallest id. Failed replicas are left out, because they would never
+/// move and all others would wait for them (D16).
 fn is_my_turn(m: &ClusterMachine) -> bool {
     let is_free = m.cluster.state == ClusterState::Ok
         && m.rights.sureness == Sureness::Sure

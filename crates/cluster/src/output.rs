@@ -205,7 +205,7 @@ pub struct SlotMap {
     /// Whether this node has restarted and does not know yet whether it is still a primary: requests that
     /// would be refused in the present state wait, for at most two seconds after the node's first step.
     pub is_coming_back: bool,
-    /// This node's primary; `None` if this node is no replica.
+    /// This node's primary; `None` if this node is no replica, or its primary is not known.
     pub my_primary: Option<NodeId>,
     pub migrating: Vec<(crate::HashSlot, NodeId)>,
     pub importing: Vec<(crate::HashSlot, NodeId)>,

@@ -1,4 +1,5 @@
-//! Handles received messages one after another, in the order of section 2.5 of the specification of the bus.
+//! Handles received messages one after another. The numbered steps are those of section 2.5 of the
+//! specification of the bus.
 
 use crate::address::IpText;
 use crate::addresses;
@@ -76,8 +77,8 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
     limit_kept(m, key);
 }
 
-/// Closes links while all together keep too many bytes: links without a node first, then the link that
-/// received bytes last.
+/// Closes links while all together keep too many bytes: first links without a node, the fullest one first;
+/// then the link that received bytes last.
 fn limit_kept(m: &mut ClusterMachine, last: LinkKey) {
     while m.links.kept() > KEPT_MAX {
         let key = m.links.fullest_stranger().unwrap_or(last);
@@ -138,7 +139,7 @@ fn whole(m: &mut ClusterMachine, key: LinkKey, bytes: &[u8]) {
     }
 }
 
-/// Ends the handshake of an outgoing link whose other end turns out to be no other node.
+/// Ends the handshake of an outgoing link whose other end sent an invalid id, or this node's own.
 fn end_handshake(m: &mut ClusterMachine, key: LinkKey) {
     let link = m.links.get(key).filter(|link| link.is_out());
     if let Some(ix) = link.and_then(|link| link.node()).filter(|ix| m.table.node(*ix).is_handshake()) {
@@ -154,7 +155,7 @@ pub(crate) fn message_of(m: &mut ClusterMachine, key: LinkKey, message: &BusMess
     }
 }
 
-/// Handles a message without a sender, for which the link must have a node (step 5).
+/// Handles a message without a sender, for which the link must have a node that is not in handshake (step 5).
 fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let Some(ix) = link.node().filter(|ix| !m.table.node(*ix).is_handshake()) else {
@@ -168,7 +169,7 @@ fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
     }
 }
 
-/// Closes a link without a node on which a message without a sender arrived, so that the sender, which
+/// Closes a link without a known node on which a message without a sender arrived, so that the sender, which
 /// considers the link bound, dials again.
 fn close_unbound(m: &mut ClusterMachine, key: LinkKey) {
     let peer = peer_of(m, key);
@@ -439,7 +440,7 @@ fn rest(
         }
         MessageBody::Unknown(number) => log!(m, Warning, "Received unknown packet type: {number}"),
         MessageBody::AuthAck => candidate::voted(m, ix, header),
-        // Messages of these types are counted and dropped.
+        // Module messages are counted and dropped. The other types do not get here (see `full`).
         MessageBody::Module | MessageBody::Ping(_) | MessageBody::Pong(_) | MessageBody::Meet(_) => {}
     }
 }

@@ -55,13 +55,14 @@ pub enum SlotVerdict<'a> {
     LocalLater,
     /// Undecided, because this node has just restarted: the request waits for news of the cluster's state.
     DownAtFirst,
-    /// Refused: the slot has no owner.
+    /// Refused: the slot has no owner, or the node that it moves to is not known.
     Unbound,
     /// Refused: the cluster is down.
     Down,
     /// Refused, because the request writes and the cluster is down.
     DownForWrites,
-    /// Refused, because the request's keys are at two nodes: the client has to try again.
+    /// Refused, because the request's keys are or may be at two nodes, or because it takes a key of an open
+    /// slot to another database: the client has to try again.
     TryAgain,
     /// The node that the slot moves to, for this request only (`-ASK`).
     Ask(&'a MapNode),
@@ -81,8 +82,7 @@ impl SlotMap {
         self.nodes.get(at)
     }
 
-    /// Decides where a request is executed. `look` looks up its keys, and is called only if the decision
-    /// depends on them.
+    /// Decides where a request is executed. `look` looks up its keys, and is called only if the slot is open.
     pub fn answer(
         &self,
         request: &SlotRequest,

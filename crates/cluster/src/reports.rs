@@ -6,8 +6,8 @@
 //!
 //! Reporters are positions in the table of nodes; times are milliseconds of the monotonic clock.
 //!
-//! Invariants: (1) a reporter has one report at most; (2) memory is at most 8 bytes for each position of
-//! the table, and 0 without reports.
+//! Invariants: (1) a reporter has at most one report; (2) memory is proportional to the positions of the
+//! table, and 0 without reports.
 
 /// The value for "no report".
 const NONE: u64 = 0;

@@ -24,7 +24,8 @@ pub(crate) enum OpenSlots {
     Close,
 }
 
-/// Makes this node, which owns no slot, a replica of `primary` (R1).
+/// Makes this node, which owns no slot, a replica of `primary` (R1). If the two are not known to be in one
+/// shard, the synchronisation is full whatever `at_best` is.
 pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, at_best: Synchronisation) {
     assert!(m.table.me().slot_count == 0, "a replica owns no slot");
     let target = m.table.node(primary);
@@ -120,8 +121,9 @@ fn log_primary(m: &mut ClusterMachine, replica: NodeIx) {
     log!(m, Notice, "Node {} is now a replica of node {} in shard {shard}", m.name(replica), m.name(primary));
 }
 
-/// Handles a primary that has become a replica (E-16 item 2): its slots go to the winner of a failover,
-/// or lose their owner.
+/// Handles a node that has become a replica (E-16 item 2). If it follows a node of its shard that is a
+/// replica here, that node has won a failover and gets the slots; if it has left its shard, or its new
+/// primary is not known, the slots lose their owner.
 fn demote(
     m: &mut ClusterMachine,
     sender: NodeIx,
@@ -176,8 +178,8 @@ fn demote(
     HeaderVerdict::Go
 }
 
-/// Whether this replica may believe its primary's message that this replica has won an epoch: it has
-/// data, which the primary will copy, and is not about to end.
+/// Whether this replica may believe its primary's message that this replica has won an epoch: it is sure of
+/// its state, has data, which the primary will copy, and is not about to end.
 fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
     m.rights.sureness == Sureness::Sure
         && m.table.me().primary() == Some(sender)
@@ -187,8 +189,9 @@ fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
 }
 
 /// Whether a primary that becomes a replica of this node, and copies its data, loses nothing. This is so if
-/// this node has keys. A shard may also have no keys: then this node's offset, from its files, must have
-/// reached that primary's. A node without files, or with older ones, does not qualify.
+/// this node has keys. A shard may also have no keys: then that primary's offset must be known, and this
+/// node's offset, from its files, must have reached it. A node without files, or with older ones, does not
+/// qualify.
 fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
     let (mine, its) = (m.table.me().offset, m.table.node(primary).offset);
     m.keys.has_any || (its != 0 && mine >= its)
@@ -309,7 +312,8 @@ fn attach(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>) {
     }
 }
 
-/// If this node's primary follows another one, this node follows that one (E-16 item 3).
+/// If this node's primary follows another node, this node follows that node, too (E-16 item 3), unless that
+/// is this node itself, or this node is not sure of its state.
 fn follow_the_chain(m: &mut ClusterMachine) {
     let Some(primary) = m.table.me().primary() else { return };
     let Some(above) = m.table.node(primary).primary() else { return };

@@ -63,7 +63,7 @@ pub enum SavedRole {
 pub struct SavedCluster {
     /// The line of this node.
     pub me: SavedNode,
-    /// Whether the whole of that line could be read (N-26).
+    /// Whether that line could be read as a whole (N-26).
     pub own_line: OwnLine,
     /// The lines of the other nodes.
     pub others: Vec<SavedNode>,
@@ -87,14 +87,14 @@ pub struct SavedEpochs {
 /// How much of this node's own line could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnLine {
-    /// Every field could be read.
+    /// The line could be read. A value that is not valid, such as a name, counts as absent (N-25).
     Whole,
-    /// A field could not be read: the node is not sure of its role and slots.
+    /// The line could not be read as a whole: the node is not sure of its role and slots.
     Damaged,
 }
 
-/// The state machine that starts from a file. `local` are addresses of the host: if this node's saved address
-/// is none of them, `own_address` replaces it.
+/// The state machine that starts from a file. `local` are addresses of the host, with which `own_address`
+/// corrects this node's saved address.
 pub(crate) fn load(
     time: StepTime,
     settings: Arc<ClusterSettings>,
@@ -225,7 +225,8 @@ fn top(m: &ClusterMachine, ix: NodeIx) -> NodeIx {
     at
 }
 
-/// Gives slots to the lines that claim them; the first line of a slot, and of a node, counts.
+/// Gives slots to the nodes whose lines claim them; the first line of a slot, and of a node, counts. Claims
+/// of replicas, and of this node's line if it is damaged, do not count.
 fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     let mut seen = BTreeSet::new();
     for line in std::iter::once(&saved.me).chain(&saved.others) {
@@ -242,7 +243,7 @@ fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     }
 }
 
-/// Replaces the known open slots by those of this node's primary (O-11).
+/// Replaces the known open slots by those of this node's primary (O-11); without effect on a primary.
 pub(crate) fn reopen(m: &mut ClusterMachine, open: &OpenSlotList) {
     if !m.table.me().is_replica() {
         return;
@@ -277,8 +278,9 @@ fn open_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     }
 }
 
-/// Keeps this node's saved address if the machine has it; otherwise takes the machine's only address, or none
-/// if there are several, so that the next PING decides.
+/// Replaces this node's saved address if it is known not to be one of the host's, and no address is
+/// announced: by the host's only address that is no loopback address, or, if there is not exactly one, by
+/// none, so that the next PING decides.
 fn own_address(m: &mut ClusterMachine, local: &[IpAddr]) {
     let old = IpText::clone(&m.table.me().place.address.ip);
     let mut here =

@@ -21,7 +21,8 @@ use std::sync::Arc;
 pub(crate) const CAPABILITIES: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 
-/// The most UPDATEs about one owner that a node is sent within the node timeout T.
+/// Successive UPDATEs about one owner are sent to a node at most this many times within the node timeout T
+///
 const UPDATES_A_TIMEOUT: u64 = 10;
 /// The most bytes of messages, without published ones, that may wait on one link.
 pub(crate) const CONTROL_MAX: u64 = 16 << 20;
@@ -83,7 +84,7 @@ fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeI
     }
 }
 
-/// Queues a message on a link.
+/// Queues a message on a link, if the link has room.
 fn queue(m: &mut ClusterMachine, key: LinkKey, kind: MessageType, message: Arc<[u8]>, lane: BusLane) {
     let Some(link) = m.links.get_mut(key) else { return };
     let limit = match lane {
@@ -229,7 +230,8 @@ pub(crate) fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut
     }
 }
 
-/// Number of draws for each wanted node. If they do not suffice, all eligible nodes are listed instead.
+/// Number of draws for each wanted node. If they do not suffice, or more nodes are wanted than half of the
+/// table's positions, all eligible nodes are listed instead.
 const DRAWS_FOR_EACH: usize = 3;
 
 /// The gossip entry about a node.
@@ -276,7 +278,8 @@ fn bytes(packet: &mut Vec<u8>, message: &BusMessage<'_>) -> Option<Arc<[u8]>> {
     Some(Arc::from(&packet[..]))
 }
 
-/// The bytes of a message without gossip.
+/// The bytes of a message without gossip; `None` if it is too long. `current_epoch`, if there is one,
+/// replaces that of the present header.
 fn plain(
     m: &ClusterMachine,
     current_epoch: Option<ClusterEpoch>,
@@ -287,14 +290,15 @@ fn plain(
     bytes(&mut Vec::new(), &BusMessage::Full(header, body))
 }
 
-/// Sends FAIL about a node to all nodes that are not in handshake (F-6).
+/// Sends FAIL about a node to all nodes with an outgoing link that are not in handshake (F-6).
 pub(crate) fn fail(m: &mut ClusterMachine, id: NodeId) {
     if let Some(message) = plain(m, None, MessageBody::Fail(id)) {
         to_all(m, MessageType::Fail, &message);
     }
 }
 
-/// Sends AUTH_REQUEST to all nodes that are not in handshake, in an epoch that is durable (E-45).
+/// Sends AUTH_REQUEST to all nodes with an outgoing link that are not in handshake, in an epoch that is
+/// durable (E-45).
 fn vote_request(m: &mut ClusterMachine, epoch: ClusterEpoch, forces: bool) {
     let mut header = header(m);
     header.current_epoch = epoch;
@@ -323,7 +327,8 @@ fn to_all(m: &mut ClusterMachine, kind: MessageType, message: &Arc<[u8]>) {
     }
 }
 
-/// Sends `to` an UPDATE about the slots of `about`, of which `to` has an old state (E-19).
+/// Sends `to` an UPDATE about the slots of `about`, of which `to` has an old state (E-19), unless one was
+/// sent a short time ago.
 pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     let Some(key) = m.table.node(to).place.link_out.key() else { return };
     let (now, pause) = (m.time.now, m.settings.node_timeout_ms / UPDATES_A_TIMEOUT);
@@ -371,7 +376,7 @@ pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
     }
 }
 
-/// Sends PONG to all nodes with an outgoing link.
+/// Sends PONG to all nodes with an established outgoing link that are not in handshake.
 fn pong_to_all(m: &mut ClusterMachine) {
     for position in 0..m.table.positions() {
         let Some(ix) = m.table.at(position) else { continue };
@@ -383,9 +388,9 @@ fn pong_to_all(m: &mut ClusterMachine) {
 }
 
 /// Sends a published message to the nodes of its scope (P-1, P-2), with a light header if the other node
-/// has bound the link (P-3). The answer to a first PING does not prove that: the node may not have known
-/// this one when it answered, and it closes an unbound link at a light message. The answer to a PING that
-/// was sent after the node had connected to this one proves that the link is bound.
+/// reads such headers and has bound the link (P-3). The answer to a first PING does not prove that the link
+/// is bound: the node may not have known this one when it answered, and it closes an unbound link at a light
+/// message. The answer to a PING that was sent after the node had connected to this one does prove it.
 pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, scope: PublishScope) {
     let kind = match scope {
         PublishScope::All => MessageType::Publish,

@@ -16,7 +16,7 @@ pub enum SaveBehavior {
 /// Directives about this node as a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaRules {
-    /// `cluster-replica-no-failover`: this node announces NOFAILOVER, and starts no election.
+    /// `cluster-replica-no-failover`: this node announces NOFAILOVER, and starts no election by itself.
     pub no_failover: bool,
     /// `cluster-replica-validity-factor`; 0 accepts data of any age.
     pub validity_factor: u64,
@@ -36,7 +36,7 @@ impl Default for ReplicaRules {
 /// Directives about atomic moves of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationRules {
-    /// `repl-timeout`, in ms: how long the other side of a job may send nothing.
+    /// `repl-timeout`, in ms: how long a source may send nothing, and a target no ACK.
     pub repl_timeout_ms: u64,
     /// `cluster-slot-migration-log-max-len`: length of the list of jobs above which finished
     /// ones are dropped.
@@ -58,9 +58,11 @@ pub struct ClusterSettings {
     pub node_timeout_ms: u64,
     /// `cluster-ping-interval`, in ms; 0 stands for T/2.
     pub ping_interval_ms: u64,
-    /// `cluster-message-gossip-perc`, 1 to 100.
+    /// `cluster-message-gossip-perc`, 1 to 100: the share of the known nodes that are drawn for a message's
+    /// gossip.
     pub gossip_percent: u8,
-    /// `cluster-require-full-coverage`: a slot without an owner takes the cluster down.
+    /// `cluster-require-full-coverage`: a slot without an owner, or with a failed one, takes the cluster
+    /// down.
     pub require_full_coverage: bool,
     /// Directives about this node as a replica.
     pub replica: ReplicaRules,

@@ -83,7 +83,7 @@ impl SlotSet {
         self.len == 0
     }
 
-    /// The slots in ascending order. O(1) for an empty set.
+    /// The slots in ascending order. O(words of the bitmap + slots), and O(1) for an empty set.
     pub fn iter(&self) -> impl Iterator<Item = HashSlot> + '_ {
         let words = if self.is_empty() { &[] } else { self.words() };
         words.iter().zip(0_u16..).filter(|(word, _)| **word != [0; 8]).flat_map(|(word, index)| {
@@ -103,7 +103,8 @@ impl SlotSet {
         self.bits.as_chunks().0
     }
 
-    /// The first slot from `from` on whose bit in the set differs from that in `flip`, or [`SLOT_COUNT`].
+    /// The first slot from `from` on that is in the set (if `flip` is 0) or not in it (if `flip` has all bits
+    /// set); [`SLOT_COUNT`] if there is none.
     fn first(&self, from: u16, flip: u64) -> u16 {
         let (word, bit) = (usize::from(from / 64), from % 64);
         let mut hidden = !(u64::MAX << bit);

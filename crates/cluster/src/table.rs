@@ -2,9 +2,9 @@
 //!
 //! Invariants: (1) the table of owners, the nodes' bitmaps and their counts agree; (2) a node's list of
 //! replicas has exactly the nodes whose primary it is, ordered by id; (3) no part of the table refers to a
-//! deleted node; (4) exactly one node is this node, and it is never deleted; (5) nodes are visited in the
-//! order of their positions, so that the state machine is a function of its inputs; (6) the next tick checks
-//! every node that may have changed.
+//! deleted node, except [`crate::node::Clocks::updated`]; (4) exactly one node is this node, and it is never
+//! deleted; (5) nodes are visited in the order of their positions, so that the state machine is a function of
+//! its inputs; (6) the next tick checks every node that may have changed.
 
 use crate::id::NodeId;
 use crate::id_index::IdIndex;
@@ -54,9 +54,9 @@ pub(crate) struct NodeTable {
     suspects: usize,
     /// Slots that their owner no longer claims (E-12).
     unclaimed: SlotSet,
-    /// Slots of this node that migrate, each with its target.
+    /// Slots of this node, or of its primary, that migrate, each with its target.
     pub(crate) migrating: BTreeMap<HashSlot, NodeIx>,
-    /// Slots that this node imports, each with its source.
+    /// Slots that this node, or its primary, imports, each with its source.
     pub(crate) importing: BTreeMap<HashSlot, NodeIx>,
 }
 
@@ -269,7 +269,8 @@ impl NodeTable {
         slots
     }
 
-    /// Gives a slot without an owner to a node.
+    /// Gives a slot without an owner to a node. If it is the node's first slot and any primary has replicas,
+    /// replicas may migrate to the node (R21).
     pub(crate) fn bind(&mut self, slot: HashSlot, ix: NodeIx) {
         let owner = &mut self.owners[usize::from(slot.number())];
         assert!(*owner == NOBODY, "a slot has one owner");
@@ -371,7 +372,8 @@ pub const BLACKLIST_MAX: usize = 1_024;
 const FORGOTTEN_S_MAX: u64 = 7 * 24 * 3_600;
 
 impl Blacklist {
-    /// Adds an id for `seconds`, 7 days at most.
+    /// Adds an id for `seconds`, but for at most 7 days. If the list is full, the id whose time ends first
+    /// goes.
     pub(crate) fn add(&mut self, id: NodeId, seconds: u64, now: Ms) {
         if !self.until.contains_key(&id) && self.until.len() >= BLACKLIST_MAX {
             let first = self.until.iter().min_by_key(|(_, until)| **until).map(|(id, _)| *id);

@@ -89,7 +89,7 @@ const PLAIN: [bool; 256] = {
     plain
 };
 
-/// Checks a value of `cluster-announce-human-nodename`: plain bytes, [`NAME_MAX`] at most.
+/// Checks a value of `cluster-announce-human-nodename`: at most [`NAME_MAX`] plain bytes.
 pub fn check_human_name(text: &[u8]) -> Result<(), TextError> {
     if !is_plain(text) {
         return Err("Announced human node name contained invalid character");
@@ -100,7 +100,7 @@ pub fn check_human_name(text: &[u8]) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Checks `availability-zone`, which the reference does not check.
+/// Checks a value of `availability-zone`: at most [`NAME_MAX`] plain bytes. The reference does not check it.
 pub fn check_zone(text: &[u8]) -> Result<(), TextError> {
     if !is_plain(text) {
         return Err("availability-zone contains invalid character");
@@ -111,7 +111,7 @@ pub fn check_zone(text: &[u8]) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Checks a value of `cluster-announce-ip`: plain ASCII, [`IP_MAX`] bytes at most.
+/// Checks a value of `cluster-announce-ip`: at most [`IP_MAX`] plain bytes of ASCII.
 pub fn check_ip(text: &[u8]) -> Result<(), TextError> {
     if !is_plain(text) || !text.is_ascii() {
         return Err("cluster-announce-ip contains invalid character");
@@ -122,7 +122,8 @@ pub fn check_ip(text: &[u8]) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Checks a value of `cluster-announce-hostname`: letters, digits, hyphens and dots.
+/// Checks a value of `cluster-announce-hostname`: at most [`HOST_NAME_MAX`] letters, digits, hyphens and
+/// dots.
 pub fn check_host_name(text: &[u8]) -> Result<(), TextError> {
     if text.len() > HOST_NAME_MAX {
         return Err("Hostnames must be less than 256 characters");

@@ -5,12 +5,12 @@
 //! reference's rules both stay primaries. The shard then lacks a replica that it seems to have, and no
 //! node takes over when its primary fails.
 //!
-//! Invariants: (1) a node that has slots, keys or an open slot follows no other by this rule, nor does a
-//! node that is not sure of its state or is about to end; (2) a primary with slots is followed whatever its
-//! epoch is; among primaries without slots, the one with the lower configEpoch follows, and epochs of
-//! primaries only rise, so no two nodes follow each other; (3) gossip and files do not count here: the
-//! other primary itself must have sent a header to this process before the wait for T, and another one
-//! after it.
+//! Invariants: (1) a node that has slots, keys or an open slot follows no other by this rule, nor does a node
+//! that is not sure of its state, is in a manual failover or is about to end; (2) a primary with slots is
+//! followed whatever its epoch is; among primaries without slots, the one with the lower configEpoch follows,
+//! and epochs of primaries only rise, so no two nodes follow each other; (3) gossip and files do not count
+//! here: the other primary itself must have sent a header to this process before the wait for T, and another
+//! one after it.
 
 use crate::machine::{ClusterMachine, ManualFailover, Sureness, TwinPrimary, log};
 use crate::node::{LinkOut, NodeIx};
@@ -27,8 +27,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, header: &BusHeader<'
     m.table.node_mut(sender).clocks.told_primary = is_told.then_some(m.time.now);
 }
 
-/// Follows the other primary of this node's shard, if there has been one for longer than the node timeout
-/// T. Called by the cron.
+/// Follows the other primary of this node's shard, if there has been one for longer than the node timeout T
+/// (but for at least 1 s), and this node has no keys. Called by the cron.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let Some(other) = superior(m) else {
         m.cron.twin = None;
@@ -71,6 +71,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
 
 /// The primary that this node has to follow: it is reachable, its own headers name this shard, and it has
 /// slots or a configEpoch above this node's. A primary with slots is preferred, then the highest epoch.
+/// `None` if there is no such primary, or this node must not follow one (invariant 1).
 fn superior(m: &ClusterMachine) -> Option<NodeIx> {
     let me = m.table.me();
     let is_free = me.is_primary()

@@ -93,8 +93,8 @@ fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -
     Err(format!("(slot {} epoch ({epoch}) > reqConfigEpoch ({}))", slot.number(), header.config_epoch))
 }
 
-/// Whether this node may vote at all: the delay after its start is over (F-21), its file is written, and its
-/// epochs and role are known.
+/// Whether this node may vote at all: the delay after its start is over (F-21), the last write of its file
+/// has succeeded, none takes too long, and its epochs and role are known.
 fn may_vote(m: &ClusterMachine) -> bool {
     m.cluster.is_safe_to_join
         && !m.durable.bars_votes(m.time.now, m.settings.node_timeout_ms)

@@ -1,7 +1,7 @@
 //! The messages of the bus: parsing and writing.
 //!
-//! A message is parsed as a whole or not at all: a [`BusMessage`] has passed every rule about lengths,
-//! texts and ids.
+//! A message is parsed as a whole or not at all: a [`BusMessage`] has passed every rule about lengths, ids
+//! and epochs. Texts that may not be stored, and gossip with a malformed id, count as absent.
 
 mod framing;
 mod gossip;

@@ -2,7 +2,8 @@
 //! numbers of six bits, and prefetching.
 //!
 //! x86-64 uses SSE2, which its baseline contains, and AVX2 or AVX-512 if the processor has it. All other
-//! processors use the portable code, which is also the oracle of the tests.
+//! processors use the portable code, which is also the oracle of the tests; only prefetching has an
+//! instruction of AArch64, too, and is left out elsewhere.
 
 /// Lanes of a bucket: the tags in the first twelve bytes of its sixteen-byte head.
 const LANES_MASK: u32 = 0xfff;
@@ -35,8 +36,8 @@ fn lanes_equal_sse2(head: [u32; 4], tag: u8) -> u32 {
     _mm_movemask_epi8(equal) as u32 & LANES_MASK
 }
 
-/// Lanes with a matching tag, without SIMD. A byte of `x` is zero if its tag matches; no borrow crosses
-/// from one byte to the next, so exactly the zero bytes are found.
+/// Lanes with a matching tag, without SIMD. A byte of `x` is zero if its tag matches; no carry crosses from
+/// one byte to the next, so exactly the zero bytes are found.
 #[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), allow(dead_code))]
 #[inline]
 fn lanes_equal_portable(head: [u32; 4], tag: u8) -> u32 {
@@ -53,7 +54,8 @@ fn lanes_equal_portable(head: [u32; 4], tag: u8) -> u32 {
     (eight(first) | eight(u64::from(head[2])) << 8) & LANES_MASK
 }
 
-/// Prefetches the cache lines of all items, which are to be read soon. The items themselves are not read.
+/// Prefetches the cache lines of all items, which are to be read soon; of an item longer than a cache line,
+/// only the first line. The items themselves are not read.
 pub fn prefetch_items<T>(items: &[T]) {
     let step = (LINE_BYTES / size_of::<T>().max(1)).max(1);
     items.iter().step_by(step).for_each(|item| prefetch(item));

@@ -24,7 +24,7 @@ pub fn pack_six_bits(registers: &[u8], packed: &mut [u8]) {
     arch::pack_six_bits(registers, packed);
 }
 
-/// Position of the first bit equal to `wanted`.
+/// Position of the first bit equal to `wanted`, if there is one. O(bytes).
 pub fn position(bytes: &[u8], wanted: bool) -> Option<usize> {
     // The value of a byte in which no bit equals `wanted`.
     let none = if wanted { 0x00 } else { 0xff };
@@ -61,7 +61,7 @@ pub fn set_field(bytes: &mut [u8], offset: usize, width: u32, value: u64) {
     }
 }
 
-/// Sixteen bytes from `first` on as a big-endian number.
+/// Sixteen bytes from `first` on as a big-endian number; bytes after the end are zeros.
 fn window(bytes: &[u8], first: usize) -> u128 {
     let mut window = [0; 16];
     let there = bytes.get(first..).unwrap_or_default();

@@ -1,14 +1,15 @@
 //! A hash table of packed leaves that can be shared: fields with values and expiries, or members only.
 //!
-//! Leaves of up to 64 fields or 4 KiB are in the order of their fields' hashes, and the fields of a leaf in
-//! any order; inner nodes of up to 64 children find a leaf by hash. Each node is reference-counted:
-//! [`HashTree::share`] takes the root, and a writer copies the nodes of its path that have another owner. A
-//! write splits or joins a few nodes at most, so no write waits for the table to grow.
+//! Leaves are in the order of their fields' hashes, and the fields of a leaf in any order; a leaf is split
+//! when it has more than 64 fields or 4 KiB of entries. Inner nodes of up to 64 children find a leaf by hash.
+//! Each node is reference-counted: [`HashTree::share`] takes the root, and a writer copies the nodes of its
+//! path that have another owner. A write splits or joins at most a few nodes, so no write waits for the table
+//! to grow.
 //!
 //! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)` returns
 //! whether the member is new, and `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP with a random
-//! rank below `len()`) and `scan` do the rest. A member takes 4 bytes in addition to its own bytes, and
-//! its share of the leaf's head of 40 bytes. A **hash** is `Content::Fields`.
+//! rank below `len()`) and `scan` do the rest. A member of at most 512 bytes takes 4 or 5 bytes in addition
+//! to its own bytes, and its share of the leaf's head of 40 bytes. A **hash** is `Content::Fields`.
 //!
 //! A cursor of [`HashTree::scan`] is a hash: all fields with smaller hashes have been visited. Splitting and
 //! joining nodes does not change hashes, so a field that exists throughout a scan is visited exactly once.
@@ -46,7 +47,7 @@ pub struct HashTree {
 }
 
 impl HashTree {
-    /// An empty tree with the server's seed.
+    /// An empty tree whose fields are hashed with `seed`.
     pub fn new(seed: HashSeed, content: Content) -> HashTree {
         let leaf = HashLeaf::new(content);
         let sums = Sums { heap: leaf.heap_bytes(), ..Sums::NONE };
@@ -77,7 +78,7 @@ impl HashTree {
         self.sums.heap
     }
 
-    /// Whether a node at the top has another owner. O(1).
+    /// Whether the root, or a node directly below it, has another owner. O(1).
     pub fn is_shared(&self) -> bool {
         self.root.is_shared()
     }
@@ -124,7 +125,8 @@ impl HashTree {
         node::change(&mut self.root, &mut self.sums, hash, |name| siphash13(seed, name), op)
     }
 
-    /// Sets the value of a field; returns whether the field is new. A tree of members ignores the value.
+    /// Sets the value and the expiry of a field; returns whether the field is new. A tree of members ignores
+    /// the value. Cost: O(log n).
     pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
         let content = self.content;
@@ -222,7 +224,7 @@ impl HashTree {
         pieces.into_iter().map(tree).collect()
     }
 
-    /// Bytes of all fields as bulk strings of the wire protocol. O(1).
+    /// Bytes of the names of all fields as bulk strings of the wire protocol. O(1).
     pub fn bulk_bytes(&self) -> usize {
         self.sums.bulk
     }
@@ -318,16 +320,16 @@ impl HashTree {
         }
     }
 
-    /// Calls `visit` for each of these fields with whether it exists, expired or not.
-    /// Cost: as of [`HashTree::get_each`].
+    /// Calls `visit` for each of these fields with whether it exists, expired or not. Costs the same as
+    /// [`HashTree::get_each`].
     pub fn contains_each<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
         while let Some(group) = self.group(&mut names) {
             group.lookups().iter().for_each(|lookup| visit(lookup.slot().is_some()));
         }
     }
 
-    /// Removes these fields and returns how many existed. Only nodes with such a field are copied if
-    /// they are shared. Cost: as of [`HashTree::get_each`].
+    /// Removes these fields and returns how many existed. Shared nodes are copied only if one of the fields
+    /// is below them. Costs the same as [`HashTree::get_each`], and O(log n) for each removal.
     pub fn remove_each<'n>(
         &mut self,
         mut names: impl Iterator<Item = &'n [u8]>,
@@ -393,7 +395,7 @@ impl HashTree {
         Finder { tree: self, leaf: None, hashes: 0..=0 }
     }
 
-    /// The leaf that a hash belongs to, and the first hash of the next leaf.
+    /// The leaf that a hash belongs to, and the first hash of the next leaf (`None` for the last leaf).
     fn leaf_from(&self, hash: u64) -> (&HashLeaf, Option<u64>) {
         let (leaf, hashes) = self.root.leaf_and_hashes(hash);
         (leaf, hashes.end().checked_add(1))

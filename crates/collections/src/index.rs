@@ -115,7 +115,7 @@ impl IndexStats {
     }
 }
 
-/// The index proper, which [`Index`] allocates with its first entry.
+/// The index proper, which [`Index`] allocates with its first entry or reservation.
 struct Linear {
     table: Buckets,
     pool: OverflowPool,

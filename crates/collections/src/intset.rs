@@ -7,8 +7,8 @@
 //! | 4 | 4 | number of integers, little endian |
 //! | 8 | … | the integers, little endian |
 //!
-//! Invariant: the functions read any bytes without a panic; their results are meaningless for bytes that
-//! are not [`is_valid`].
+//! Invariant: functions that only read accept any bytes without a panic; their results are meaningless for
+//! bytes that are not [`is_valid`]. Changes need valid bytes.
 
 /// Bytes in front of the integers.
 pub const HEADER_LEN: usize = 8;
@@ -161,7 +161,7 @@ fn read(numbers: &[u8], width: usize, index: usize) -> i64 {
     }
 }
 
-/// Bytes that an integer takes at least: 2, 4 or 8.
+/// The smallest width that holds an integer: 2, 4 or 8 bytes.
 fn width_of(number: i64) -> usize {
     match number {
         -0x8000..=0x7fff => 2,

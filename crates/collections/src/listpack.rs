@@ -92,13 +92,14 @@ pub fn get(listpack: &[u8], index: usize) -> Option<Element<'_>> {
     entry::read(row.get(at..)?).map(|(element, _)| element)
 }
 
-/// Inserts an element at an index, which is at most the length. `false`, with the listpack unchanged, if
-/// it would exceed 4 GiB.
+/// Inserts an element at an index, or at the end if the index is greater than the length. `false`, with the
+/// listpack unchanged, if it would exceed 4 GiB or is malformed.
 pub fn insert(listpack: &mut Vec<u8>, index: usize, value: &[u8]) -> bool {
     splice(listpack, index, 0, &[Element::of(value)])
 }
 
-/// Replaces the element at `index`; `false` if there is none, or if the listpack would be too large.
+/// Replaces the element at `index`; `false` if there is none, or if the listpack would be too large or is
+/// malformed.
 pub fn replace(listpack: &mut Vec<u8>, index: usize, value: &[u8]) -> bool {
     index < len(listpack) && splice(listpack, index, 1, &[Element::of(value)])
 }
@@ -108,12 +109,12 @@ pub fn delete(listpack: &mut Vec<u8>, index: usize, count: usize) {
     splice(listpack, index, count, &[]);
 }
 
-/// Adds an element at the front; `false` if the listpack would be too large.
+/// Adds an element at the front; `false` if the listpack would be too large or is malformed.
 pub fn push_front(listpack: &mut Vec<u8>, value: &[u8]) -> bool {
     insert(listpack, 0, value)
 }
 
-/// Adds an element at the back; `false` if the listpack would be too large.
+/// Adds an element at the back; `false` if the listpack would be too large or is malformed.
 pub fn push_back(listpack: &mut Vec<u8>, value: &[u8]) -> bool {
     let Some((&END, _)) = listpack.split_last() else { return false };
     let (count, at) = (len(listpack), listpack.len() - 1);
@@ -135,7 +136,8 @@ pub fn pop_back<R>(listpack: &mut Vec<u8>, read: impl FnOnce(Element<'_>) -> R) 
     Some(seen)
 }
 
-/// Replaces `removed` elements from `index` on by `added`.
+/// Replaces `removed` elements from `index` on by `added`; `false` if the listpack would be too large or is
+/// malformed.
 fn splice(listpack: &mut Vec<u8>, index: usize, removed: usize, added: &[Element<'_>]) -> bool {
     let count = len(listpack);
     let index = index.min(count);

@@ -31,9 +31,9 @@
 //!
 //! Chunks with room are listed by class and quarter of occupancy. A block comes from the fullest chunks,
 //! so that the emptier ones may become empty. [`Slab::next_move`] empties sparse chunks. A chunk that
-//! became empty keeps its number and its address space for a class whose chunks have the same length.
-//! The last few empty chunks keep their pages, and the older ones give them back. So the address space
-//! is at most the sum, over the 16 lengths, of the largest total that all chunks of a length once had.
+//! became empty keeps its number and its address space for a class whose chunks have the same length. The
+//! last few empty chunks keep their pages, and the older ones give them back. So the address space of all
+//! chunks is at most the sum, over the 16 lengths, of the largest total that all chunks of a length once had.
 
 mod bits;
 mod compaction;
@@ -100,8 +100,8 @@ pub struct ClassStats {
 /// or 1 TiB of larger ones.
 pub type Slab = SlabOf<20, 12>;
 
-/// A slab with `CHUNK_BITS` bits of chunk number and `BLOCK_BITS` bits of block number in a handle, at
-/// most 32 together. All slabs but [`Slab`] are for tests, which use up the handles this way.
+/// A slab with `CHUNK_BITS` bits of chunk number and `BLOCK_BITS` bits of block number in a handle, at most
+/// 32 together. All slabs but [`Slab`] are for tests, in which so few handles can be used up.
 pub struct SlabOf<const CHUNK_BITS: u32, const BLOCK_BITS: u32> {
     /// The part of each chunk's description that lookups read, by chunk number.
     chunks: StableVec<SlabChunk>,
@@ -154,7 +154,8 @@ struct Book {
     class: u8,
     /// Size of the chunk's piece, in [`UNIT`]s.
     units: u8,
-    /// Compaction found a block without an owner: the chunk is not compacted again until it becomes empty.
+    /// Compaction found a block without an owner, or a wrong count: the chunk is not compacted again until it
+    /// becomes empty.
     is_pinned: bool,
 }
 
@@ -470,8 +471,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Self::split(handle)
     }
 
-    /// The handle of a block of a chunk; `None` for block 0 of chunk 0 (handle 0 does not exist), and for
-    /// a block number that no chunk can have.
+    /// The handle of a block of a chunk; `None` for block 0 of chunk 0 (handle 0 does not exist), and for a
+    /// chunk or block number that no handle can have.
     #[inline]
     pub fn handle_at(number: u32, block: u32) -> Option<Handle> {
         if block as usize >= Self::BLOCKS || number as usize >= Self::CHUNKS_MAX {
@@ -547,8 +548,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         if link < bump && (number | link) != 0 { link } else { NONE }
     }
 
-    /// Moves the chunk to the list of its quarter, or to no list if it is full. `freed` is the
-    /// block just freed.
+    /// Moves the chunk to the list of its quarter, or to no list if it is full. `freed` is the block just
+    /// freed (`NONE` after an allocation), which is only noted if compaction is emptying the chunk.
     #[inline]
     fn list_again(&mut self, number: u32, freed: u32) {
         let count = self.chunks.as_slice()[number as usize].count;
@@ -836,10 +837,10 @@ const EVACUATING: u8 = u8::MAX - 1;
 const NONE: u32 = u32::MAX;
 /// Fraction bits of `Book::scale`. `used * scale` stays below 2^19, because `used` is at most `count`.
 const SCALE_BITS: u32 = 16;
-/// Number of vacant chunks that keep their pages, at most: enough for a few classes that open and empty a
-/// chunk again and again.
+/// At most this many vacant chunks keep their pages: enough for a few classes that open and empty a chunk
+/// again and again.
 const WARM_CHUNKS: usize = 8;
-/// Bytes of vacant chunks that keep their pages, at most. The newest chunk keeps its pages in any case.
+/// Vacant chunks keep pages of at most this many bytes. The newest chunk keeps its pages in any case.
 const WARM_BYTES: usize = 2 << 20;
 
 const _: () = assert!(size_of::<SlabChunk>() == 16 || size_of::<usize>() != 8);

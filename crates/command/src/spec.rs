@@ -153,7 +153,7 @@ bit_set! {
         SKIP_MONITOR = 10, "skip_monitor";
         /// Not recorded in the command log.
         SKIP_COMMANDLOG = 11, "skip_commandlog";
-        /// Sets ASKING for the next command.
+        /// Implies ASKING: a node of a cluster accepts the command for a slot that it imports.
         ASKING = 12, "asking";
         /// Constant or logarithmic time.
         FAST = 13, "fast";
@@ -165,7 +165,7 @@ bit_set! {
         NO_ASYNC_LOADING = 16, "no_async_loading";
         /// Refused inside MULTI, when the command is queued.
         NO_MULTI = 17, "no_multi";
-        /// The index of the first key varies between calls.
+        /// The first key, last key and step of COMMAND INFO do not give all keys of a call.
         MOVABLE_KEYS = 18, "movablekeys";
         /// Executed even while a script is busy.
         ALLOW_BUSY = 19, "allow_busy";
@@ -408,8 +408,8 @@ pub enum Begin {
 /// Rule that finds the keys from the start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {
-    /// Every `step`-th argument from the start to `last`. A `limit` n > 1 with a negative `last`
-    /// restricts the keys to 1/n of the arguments.
+    /// Every `step`-th argument from the start to `last`. A `limit` n > 1 with a negative `last` restricts
+    /// the keys to 1/n of the arguments from the start on.
     Range {
         /// Position of the last key relative to the first; a negative number counts from the last
         /// argument, which is -1.
@@ -452,7 +452,7 @@ pub struct Arg {
     pub kind: ArgKind,
     /// Token before the argument, or the token that is the argument; empty for none.
     pub token: &'static str,
-    /// For a key: index of its key spec.
+    /// Index of the key spec that the argument belongs to; given for keys and for a few other arguments.
     pub key_spec: Option<u8>,
     /// Whether the argument may be omitted.
     pub optional: bool,

@@ -136,7 +136,7 @@ impl<'a> Args<'a> {
         self.ranges.get(index..).unwrap_or_default().iter().map(move |span| args.slice(span))
     }
 
-    /// The spec of the command that was called; `None` if the name is unknown.
+    /// The spec of the command that was called; `None` if the name of the command or subcommand is unknown.
     pub fn spec(&self) -> Option<&'static Spec> {
         match self.prepared.named {
             Named::Command(spec) => Some(spec),
@@ -150,7 +150,7 @@ impl<'a> Args<'a> {
         self.get(index).is_some_and(|arg| is_word(arg, word))
     }
 
-    /// The argument at `index` as an integer.
+    /// The argument at `index` as an integer. An error if the argument is missing or no integer of 64 bits.
     #[inline]
     pub fn int(&self, index: usize) -> Result<i64, crate::CmdError> {
         self.get(index).and_then(sluice_base::num::parse_i64).ok_or(crate::CmdError::NotInteger)

@@ -5,7 +5,7 @@ use sluice_keyspace::{Entry, Str, ValueRef};
 use sluice_persist::rdb::{Compression, Usage, Version, WriteOptions, Writer};
 use sluice_value::{HashRef, ListRef, SetRef, ZsetRef};
 
-/// Address of the value in memory; only for display.
+/// Address of the value in memory (of the key, if the value is an integer); only for display.
 pub fn address_of(entry: Entry<'_>) -> *const u8 {
     match entry.value() {
         ValueRef::Str(Str::Inline(bytes)) => bytes.as_ptr(),

@@ -32,7 +32,8 @@ impl Fold {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    /// Folds in a value: its type, its contents, and a mark if the key has an expiry.
+    /// Folds in a value: its type, its contents (of a stream, only the entries), and a mark if the key has an
+    /// expiry.
     fn value(&mut self, entry: Entry<'_>, now: Now) {
         match entry.value() {
             ValueRef::Str(text) => {
@@ -112,8 +113,8 @@ const SET_TYPE: u32 = 2;
 /// Type number of sorted sets in the digest.
 const ZSET_TYPE: u32 = 3;
 
-/// Digest of all databases, without hidden slots: each database's number is mixed in before its keys are
-/// xored. Cost: O(data).
+/// Digest of all databases, without hidden slots: the number of each database with keys is mixed in before
+/// its keys are xored. Cost: O(data).
 pub fn digest(keyspace: &Keyspace, now: Now) -> [u8; 20] {
     let mut total = Fold::default();
     for (number, db) in keyspace.iter().filter(|(_, db)| !db.shown().is_empty()) {

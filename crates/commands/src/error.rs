@@ -1,4 +1,4 @@
-//! Errors caused by the client. Their texts are in [`CmdError::wire`].
+//! Errors with which commands are refused. Their texts are in [`CmdError::wire`].
 
 use sluice_keyspace::WrongType;
 use std::borrow::Cow;

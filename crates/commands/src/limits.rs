@@ -57,7 +57,7 @@ pub struct Limits {
     /// The smallest limit of normal and Pub/Sub clients, in bytes: a client with less output needs no
     /// check. `usize::MAX` if there is no limit.
     pub output_floor: usize,
-    /// Bytes of history that the replication backlog keeps at least, once there are as many.
+    /// The replication backlog keeps at least this many bytes of history, once there are as many.
     pub backlog_bytes: u64,
     /// Classes of key events that are published, and their channels.
     pub notify: Notify,
@@ -65,7 +65,7 @@ pub struct Limits {
     pub redis_names: bool,
     /// Whether import mode is on, in which an import source may keep expired keys.
     pub import_mode: bool,
-    /// Memory in bytes from which on writes that need more are refused; 0: no limit.
+    /// Memory in bytes above which keys are evicted, or writes that need more are refused; 0: no limit.
     pub maxmemory: usize,
     /// How keys are evicted above `maxmemory`.
     pub eviction: EvictionLimits,
@@ -85,7 +85,7 @@ pub struct Limits {
     pub stream: StreamLimits,
     /// Thresholds of sorted set encodings.
     pub zset: ZsetLimits,
-    /// Whether DUMP compresses strings.
+    /// Whether payloads, as of DUMP and MIGRATE, contain compressed strings.
     pub rdb_compression: bool,
     /// Whether RESTORE accepts payloads of unknown versions.
     pub any_rdb_version: bool,

@@ -1,7 +1,7 @@
 //! Lists.
 //!
-//! Each file has the handlers, which read arguments and write replies, and `op_` functions, which change
-//! the data and are also run when a blocked command is served.
+//! Handlers read arguments and write replies. Functions whose name begins with `op_` change the data; the
+//! variants of a command that wait and that do not wait share them.
 
 pub(crate) mod blocking;
 pub(crate) mod common;

@@ -94,7 +94,7 @@ impl Migration {
         push_command(out, words[..count].iter().copied());
     }
 
-    /// The keys that are deleted at the end, with their hashes; none with COPY.
+    /// The keys that may be deleted at the end, with their hashes; none with COPY.
     pub fn held(&self) -> Vec<(u64, Box<[u8]>)> {
         if self.copies {
             return Vec::new();

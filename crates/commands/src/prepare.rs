@@ -54,9 +54,9 @@ impl Prepared {
         self.member_arg().is_some()
     }
 
-    /// Position of the member or field that the command looks up. For a few commands of sets and hashes
-    /// the argument is not a member; prefetching it costs little. `None` for ranges of sorted sets,
-    /// which look up no member.
+    /// Position of the member or field that the command looks up. For a few commands of sets and hashes the
+    /// argument is not a member; prefetching it costs little. `None` for commands of other types, and for
+    /// those of sorted sets that look up no member, such as ranges.
     fn member_arg(self) -> Option<MemberArg> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {
@@ -154,7 +154,7 @@ pub struct PreparedBatch {
 }
 
 impl PreparedBatch {
-    /// Bytes that the allocator has given.
+    /// Bytes of heap memory that the batch holds.
     pub fn footprint(&self) -> usize {
         heap::vec(&self.items) + heap::vec(&self.hashing.hashes)
     }
@@ -296,9 +296,9 @@ impl Preparer {
         Preparer { hasher, renames: (!renames.is_empty()).then(|| renames.clone()) }
     }
 
-    /// Looks up a request's command, hashes its first keys, at most `KEYS_AHEAD`, and appends the result
-    /// to `batch`. Arity is not checked here: a call with the wrong number of arguments only needs its
-    /// slot in `batch`, because its keys are never used.
+    /// Looks up a request's command, hashes at most `KEYS_AHEAD` of its keys, from the first on, and appends
+    /// the result to `batch`. Arity is not checked here: a call with the wrong number of arguments only needs
+    /// its slot in `batch`, because its keys are never used.
     #[inline]
     pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
         batch.hashing.hasher = self.hasher;

@@ -19,7 +19,7 @@ pub enum ReplyMode {
 }
 
 impl ReplyMode {
-    /// The mode after the present command.
+    /// The mode in which a command runs, if the previous command ended in this mode.
     #[inline]
     pub fn next(self) -> ReplyMode {
         match self {

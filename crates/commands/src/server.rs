@@ -1,4 +1,4 @@
-//! Commands about the server that need only the command table and the caller's database.
+//! Commands about the server that need only the command table, the time and the caller's database.
 
 mod command;
 mod lolwut;

@@ -236,7 +236,8 @@ impl App {
         }
     }
 
-    /// The connections that have bytes to send. The list must be returned by [`App::turn_over`].
+    /// The connections that have bytes to send, or are to be closed. The list must be given back to
+    /// [`App::turn_over`].
     pub fn take_dirty(&mut self) -> Vec<u32> {
         let dirty = std::mem::take(&mut self.dirty);
         for &id in &dirty {

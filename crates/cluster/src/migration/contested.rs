@@ -5,9 +5,9 @@
 //! claims the slots, and may get a higher epoch, for example as the target of another move. With that epoch,
 //! this node and all others would give the slots back to a node that is about to give them up, and both would
 //! delete the keys. Therefore this node keeps its epoch above the source's until a header of the source is
-//! without the slots. To get such a header, this node sends a PING right after its claim. From then on it
-//! accepts claims of the source again, because an operator may give a slot back by SETSLOT, and this node
-//! learns of that only by the source's claim.
+//! without the slots. To get such a header, this node sends a PING right after its claim. Once the header has
+//! arrived, it accepts claims of the source again, because an operator may give a slot back by SETSLOT, and
+//! this node learns of that only by the source's claim.
 
 use crate::epochs;
 use crate::health;
@@ -29,7 +29,7 @@ pub(crate) fn may_leave(m: &mut ClusterMachine, slots: &SlotSet) {
     m.keys.granted_here.retain(|slot, _| !slots.contains(*slot));
 }
 
-/// Whether this node keeps a slot whatever the slot's source claims.
+/// Whether this node keeps a slot against a claim of `from`, because `from` has granted it the slot.
 pub(crate) fn is_kept(m: &ClusterMachine, slot: HashSlot, from: NodeIx) -> bool {
     let source = m.keys.granted_here.get(&slot);
     source.is_some_and(|source| *source == m.table.node(from).id) && !is_made(Mistake::SourceOutbidsClaim)
@@ -46,9 +46,9 @@ pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
     }
 }
 
-/// Handles the epoch of a node's message, after the claim in that message: if two nodes have granted slots
-/// to each other, each node first gives up the slots that it has granted itself. `slots` is the claim, if
-/// the node itself has made it.
+/// Handles the epoch of a node's message. The claim in the message has been handled before: if two nodes have
+/// granted slots to each other, each first gives up the slots that it has granted itself. `slots` is the
+/// claim, if the node itself has made it.
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: Option<&SlotSet>) {
     let my_ix = m.table.my_ix();
     let table = &m.table;

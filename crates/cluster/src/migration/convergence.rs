@@ -14,19 +14,19 @@
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
-/// A hold begins when the estimate is at most this long.
+/// A hold begins when the estimate is at most this long, or the export has no limit.
 const HOLD_BELOW_NS: u64 = 10 * MS;
 /// A hold ends if it has not led to the pause after this time.
 const HOLD_NS_MAX: u64 = 20 * MS;
-/// Time between the end of a hold and the next one.
+/// The next hold begins no sooner than this after the end of a hold.
 const BETWEEN_HOLDS_NS: u64 = 50 * MS;
-/// The brake is applied when the estimate has not fallen for this long.
+/// The brake is applied when the estimate has reached no new minimum for this long.
 const PATIENCE_NS: u64 = 1_000 * MS;
-/// The longest time that the brake makes a writer wait.
+/// The longest time that the brake makes a writer wait, and the longest for which it saves up unused credit.
 const BRAKED_NS_MAX: u64 = 5 * MS;
 /// The period over which the sending rate is measured.
 const RATE_OVER_NS: u64 = 100 * MS;
-/// Time between two samples of the bytes sent.
+/// The shortest time between two samples of the bytes sent.
 const SAMPLE_NS: u64 = 5 * MS;
 /// The brake limits writes to [`BRAKE_OF`] / [`BRAKE_TO`] of the rate at which the stream is sent.
 const BRAKE_OF: u64 = 4;
@@ -49,7 +49,7 @@ pub struct Convergence {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConvergenceStage {
-    /// No writer is held. No hold begins before this time.
+    /// No writer waits for the pause (but perhaps for the brake). No hold begins before this time.
     Flowing {
         not_before_ns: u64,
     },
@@ -119,8 +119,8 @@ impl Convergence {
         self.brake.is_some()
     }
 
-    /// Decides by the state of the stream, at most once in an event loop iteration: bytes `unsent`, and
-    /// bytes that have `left` (were sent) since the stream's beginning.
+    /// Decides by the state of the stream: `unsent` bytes wait, and `left` bytes were sent since the stream's
+    /// beginning. The caller calls this at most once in an event loop iteration.
     pub fn step(&mut self, now_ns: u64, unsent: u64, left: u64) -> ConvergenceStep {
         self.sample(now_ns, left);
         if let ConvergenceStage::Paused { .. } = self.stage {
@@ -173,14 +173,14 @@ impl Convergence {
         }
     }
 
-    /// Bytes that were sent, and in how many ns.
+    /// Bytes sent in the measured period, and the length of that period in ns.
     fn rate(&self) -> (u64, u64) {
         let (to, after) = self.latest;
         let (from, before) = self.samples.front().copied().unwrap_or(self.latest);
         (after.saturating_sub(before), to.saturating_sub(from))
     }
 
-    /// Time to send all unsent bytes, ns.
+    /// Time to send all unsent bytes, ns; the greatest number if nothing was sent in the measured period.
     fn estimate_ns(&self, unsent: u64) -> u64 {
         match self.rate() {
             _ if unsent == 0 => 0,

@@ -28,7 +28,8 @@ impl OwnersOfRanges {
     }
 }
 
-/// Checks that this node can be the target of any move.
+/// Checks that this node can take part in an atomic move at all: as the target, or as the source of a new
+/// one.
 ///
 /// # Errors
 /// The error for the client.
@@ -58,7 +59,7 @@ pub(crate) fn source(m: &ClusterMachine, text: &[u8]) -> Result<NodeId, String> 
     }
 }
 
-/// Checks that these slots are in no other move.
+/// Checks that these slots are in no unfinished move to this node.
 ///
 /// # Errors
 /// The error for the client.

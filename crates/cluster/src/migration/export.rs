@@ -172,7 +172,7 @@ fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
     change(m, name, ExportState::FailoverPaused);
 }
 
-/// Handles a message of the target; `false` if the job is no export of this node.
+/// Handles a message of the target; `false` if the job is no unfinished export of this node.
 pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncMessage) -> bool {
     let (now, now_s) = (m.time.now, m.time.wall_ms / 1_000);
     let Some(job) = m.keys.moves.unfinished_export(name) else { return false };
@@ -209,7 +209,7 @@ pub(crate) fn said(m: &mut ClusterMachine, name: JobName, word: SyncMessage) -> 
     true
 }
 
-/// Asks the host to hold writes back as soon as few bytes are unsent.
+/// Asks the host to hold writes back as soon as few bytes are unsent, unless a debug switch prevents it.
 fn converge(m: &mut ClusterMachine, name: JobName) {
     if m.settings.debug.pauses_of_exports == Switch::Runs {
         order(m, MigrationOrder::Hold { job: name });
@@ -226,7 +226,8 @@ pub(crate) fn settings_changed(m: &mut ClusterMachine) {
     }
 }
 
-/// Grants the slots to the target, which has all data and may claim the slots from now on.
+/// Grants the slots to the target, which has all data and may claim the slots from now on. If the
+/// grant would not be safe, the job fails instead.
 fn granted(m: &mut ClusterMachine, name: JobName) {
     let now = m.time.now;
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
@@ -255,7 +256,7 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     order(m, MigrationOrder::Say { job: name, word: SyncMessage::FailoverGranted });
 }
 
-/// Handles the end of a job's connection; `false` if the job is no export of this node.
+/// Handles the end of a job's connection; `false` if the job is no unfinished export of this node.
 pub(crate) fn link_lost(m: &mut ClusterMachine, name: JobName) -> bool {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return false };
     if job.state != ExportState::FailoverGranted || is_made(Mistake::LostLinkEndsGrant) {
@@ -347,7 +348,7 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
 }
 
-/// Whether a target may own slots of this node.
+/// Whether a target may claim slots of this node, or has claimed them without this node's knowledge.
 pub(crate) fn has_granted(m: &ClusterMachine) -> bool {
     m.keys.moves.exports().any(|job| job.state == ExportState::FailoverGranted)
 }

@@ -73,11 +73,11 @@ pub(crate) struct ExportJob {
     created_s: i64,
     /// Time of the last change of state, seconds since the epoch.
     pub(crate) updated_s: i64,
-    /// Time of the target's last ACK, seconds since the epoch.
+    /// Time of the target's last ACK, seconds since the epoch; the beginning of the job if no ACK arrived.
     pub(crate) acked_s: i64,
     /// Time of the target's last ACK on the monotonic clock; the beginning of the job if no ACK arrived.
     pub(crate) acked: Ms,
-    /// When this node sent its last ACK.
+    /// When a tick last sent an ACK.
     pub(crate) said_ack: Option<Ms>,
     /// When writes continue, whatever the state of the move; `None` before they are held back.
     pub(crate) unpauses: Option<Ms>,

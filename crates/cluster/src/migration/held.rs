@@ -4,13 +4,13 @@
 use super::SyncMessage;
 use crate::id::NodeId;
 
-/// The source is asked to hold writers back only if the replicas' last acknowledgement came within this time
-/// of the request, ns: the writers then have to wait about as long for the next one.
+/// The source is asked to hold writers back once the replicas have acknowledged within this time, ns, of
+/// being asked: the writers then have to wait about as long for the next acknowledgement.
 const LAG_NS_MAX: u64 = 50_000_000;
 /// How long replicas are waited for before the source is asked to hold writes back, ns. Slower replicas
 /// are left out.
 pub const AWAITED_NS_MAX: u64 = 3_000_000_000;
-/// How long replicas are waited for while the source holds writes back, ns.
+/// How long replicas are waited for while the source holds writes back, ns; after that the job fails.
 const HELD_NS_MAX: u64 = 500_000_000;
 
 /// A message to the source that waits until the replicas have acknowledged the data received so far.

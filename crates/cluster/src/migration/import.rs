@@ -169,7 +169,7 @@ fn heard(m: &mut ClusterMachine, name: JobName, at: Ms) {
     }
 }
 
-/// The work of a tick: ACKs, jobs whose source is silent for too long, and the length of the list.
+/// The work of a tick: ACKs, jobs whose source is silent for too long, exports, and the length of the list.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let now = m.time.now;
     for name in m.keys.moves.open() {
@@ -214,7 +214,8 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
 }
 
-/// The reason that this node claims no slots now: another node has this node's place, or may get it.
+/// The reason that this node claims no slots now: another node has this node's place, or may get it. `None`
+/// if this node may claim slots.
 fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
     // No slots are claimed while a replica of this node is about to take over: the claim's new epoch would
     // outbid the replica's.
@@ -224,7 +225,8 @@ fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
     health::is_apart(m).then_some("The target does not hear a majority of the primaries")
 }
 
-/// Takes the slots of a job for this node, without asking for votes.
+/// Takes the slots of a job for this node, without asking for votes. If there is an obstacle, the job
+/// fails instead.
 fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<NodeIx>) {
     if let Some(why) = obstacle(m) {
         return fail(m, name, why);
@@ -307,7 +309,8 @@ fn told(m: &mut ClusterMachine, job: &SlotMove, from: ReportSource) {
     }
 }
 
-/// Ends a job that was reported to this node and cannot continue.
+/// Fails a job that was reported to this node and cannot continue: the host deletes its keys, and then the
+/// job ends.
 fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
     if m.keys.moves.unfinished(job.name).is_none() {
         told(m, job, ReportSource::Snapshot);

@@ -18,7 +18,7 @@ pub(crate) enum ImportState {
     WaitingForPaused,
     /// The source holds writes back, and all data have arrived.
     FailoverRequested,
-    /// The slots may be claimed.
+    /// The source has granted the slots: they may be claimed, or have been claimed.
     FailoverGranted(Takeover),
     /// The job has failed, and its keys are being deleted.
     CleaningUp,
@@ -85,7 +85,7 @@ pub(crate) struct ImportJob {
     created_s: i64,
     /// Time of the last change of state, seconds since the epoch.
     pub(crate) updated_s: i64,
-    /// Time of the source's last ACK, seconds since the epoch.
+    /// Time of the source's last ACK, seconds since the epoch; the beginning of the job if no ACK arrived.
     pub(crate) acked_s: i64,
     /// When the source sent something last.
     pub(crate) heard: Ms,
@@ -168,7 +168,8 @@ pub struct MigrationRow<'a> {
 }
 
 impl MigrationRow<'_> {
-    /// The field `slot_ranges`, cut after the last whole range within `bytes_max` bytes.
+    /// The field `slot_ranges`. If it is longer than `bytes_max` bytes, it is cut after a whole range within
+    /// these bytes; if no range ends there, it stays whole.
     pub fn slots_text(&self, bytes_max: usize) -> String {
         let ranges = &self.slot_ranges;
         match ranges.get(..bytes_max).and_then(|start| start.rfind(' ')) {
@@ -184,8 +185,8 @@ pub(super) fn ranges_text(ranges: &[(HashSlot, HashSlot)]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// The job's name in the log (V-8): its operation, and the role, id and labels of the other node, if that
-/// is known.
+/// The job's description in the log (V-8): its name, operation and slots, and the id and human name of the
+/// other node as far as they are known.
 pub(super) fn described(
     job: &SlotMove,
     (operation, part, other): (&str, &str, Option<NodeId>),

@@ -93,7 +93,7 @@ impl MoveLog {
         self.exports().filter(|job| !job.state.is_finished()).map(ExportJob::name).collect()
     }
 
-    /// The slots of all unfinished exports. O(jobs, slots).
+    /// The slots of all unfinished exports. O(jobs + slots of the exports).
     pub(crate) fn exported(&self) -> SlotSet {
         let mut exported = SlotSet::EMPTY;
         let unfinished = self.exports().filter(|job| !job.state.is_finished());
@@ -119,7 +119,7 @@ impl MoveLog {
         self.imports().filter(is_own).map(ImportJob::name).collect()
     }
 
-    /// The slots of all unfinished imports. O(jobs, slots).
+    /// The slots of all unfinished imports. O(jobs + slots of the imports).
     pub(crate) fn imported(&self) -> SlotSet {
         let mut imported = SlotSet::EMPTY;
         let unfinished = self.imports().filter(|job| !job.state.is_finished());
@@ -151,7 +151,8 @@ impl MoveLog {
         self.jobs.is_empty()
     }
 
-    /// Removes the oldest finished jobs until the list has at most `len_max` jobs.
+    /// Removes the oldest finished jobs until the list has at most `len_max` jobs, or only unfinished ones
+    ///
     pub(crate) fn trim(&mut self, len_max: usize) {
         let mut at = self.jobs.len();
         while self.jobs.len() > len_max && at > 0 {

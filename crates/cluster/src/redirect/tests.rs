@@ -59,7 +59,7 @@ fn slot() -> HashSlot {
     HashSlot::new(SLOT).unwrap()
 }
 
-/// A map with a slot in the state of this name, and the owner that belongs to the role.
+/// A map in which the slot is in the state of this name, for a node of this role.
 fn state(name: &str, role: Role) -> SlotMap {
     let own = if role == Role::Primary { ME } else { PRIMARY };
     let mut of = match name {

@@ -223,7 +223,7 @@ fn cl_m7_m8_force_asks_voters_and_takeover_asks_nobody() {
     assert_eq!(network.command(4, command), ClusterAnswer::Ok);
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
-    // The living voters are no majority.
+    // One voter of three is left, which is no majority.
     network.kill(1);
     network.kill(2);
     let command = ClusterCommand::Failover { kind: FailoverKind::Takeover };

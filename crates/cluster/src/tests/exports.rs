@@ -40,7 +40,7 @@ fn begun_in(mut network: Network) -> (Network, JobName) {
 }
 
 /// An event that brings a job into its next state: an input, or a message from the target. `COURSE` has the
-/// events of a whole move, in order.
+/// events of a move up to the grant, in order, each with the state that follows.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Is(ExportInput<'static>),

@@ -86,7 +86,7 @@ fn cl_k25_a_pong_never_waits_for_the_disk() {
     }
 }
 
-/// The table of a node of the network in the form of a file.
+/// The table of a node of the network in the form of a file, without open slots.
 pub(super) fn saved(network: &Network, number: usize) -> SavedCluster {
     let m = &network.peers[number].cluster.machine;
     let node = |node: &crate::node::ClusterNode| SavedNode {
@@ -205,7 +205,8 @@ fn takeover_is_made_good(data: &ClusterInput, offset: u64) {
 fn cl_n16_lines_in_any_order_make_one_consistent_table() {
     let network = Network::cluster(4, 3);
     let mut file = saved(&network, 1);
-    // Circles of primaries, a primary without a line, the same slots on two lines.
+    // Two nodes that replicate each other, a primary without a line, the same slots on two lines, and two
+    // lines of one node.
     let lost = NodeId::parse(&[b'x'; 40]).unwrap();
     let ids: Vec<NodeId> = file.others.iter().map(|node| node.id).collect();
     file.others[0].role = SavedRole::Replica(Some(ids[1]));
@@ -250,8 +251,8 @@ fn cl_n26_a_node_that_is_unsure_of_itself_serves_nothing_and_gives_no_vote() {
     assert_eq!((sure.repairs, sure.saved.own_line), (Vec::new(), OwnLine::Whole));
 }
 
-/// Nodes 0 to 2 are voters, and node 3, a replica of node 0, starts from a file in which its own line
-/// has only `role`.
+/// Nodes 0 to 2 are voters, and node 3, a replica of node 0, starts from a file in which its own line is
+/// damaged and gives it the role `role`.
 fn with_an_unsure_replica(role: impl Fn(NodeId) -> SavedRole) -> Network {
     let mut network = Network::cluster(4, 3);
     let node = network.id(0);

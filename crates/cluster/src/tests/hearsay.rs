@@ -93,7 +93,7 @@ fn cl_g10_x6_flags_that_are_the_speakers_own_knowledge_are_not_taken_with_a_node
     let node = table.node(table.find(&id).unwrap());
     assert_eq!(node.flags(), NodeFlags(0x1C01));
     assert_eq!(table.me().id, network.id(0));
-    // There is no node at the address; a node with the flag MEET would be sent MEETs there.
+    // The node that gossip named would be sent MEETs at its address if it had been taken with the flag MEET.
     let listener = network.add(Ipv4Addr::new(10, 0, 0, 99));
     network.run(1_000);
     assert_eq!(network.sent(0, listener, MessageType::Meet), 0);

@@ -4,7 +4,7 @@ use super::files::{restart, saved};
 use super::network::{Disk, Network, header_of};
 use crate::*;
 
-/// The job of most tests: two slots of node 1 move to node 0.
+/// The name of the job of most tests, which moves two slots of node 1 to node 0.
 const JOB: JobName = JobName([b'a'; 40]);
 const FIRST: u16 = 8_200;
 
@@ -36,7 +36,7 @@ fn begun() -> Network {
     network
 }
 
-/// The messages that a source sends to its target, in order.
+/// The messages of a source that bring its target's job into the next state, in order.
 const WORDS: [SyncMessage; 4] =
     [SyncMessage::Ack, SyncMessage::SnapshotEof, SyncMessage::Paused, SyncMessage::FailoverGranted];
 
@@ -308,7 +308,7 @@ fn cb_a70_an_ack_leaves_each_second_from_the_first_of_the_source_on() {
 #[test]
 fn cb_a60_a_job_fails_when_the_slots_are_not_the_sources_any_more() {
     let slots = [slot(FIRST)];
-    // Another node gets one of the slots.
+    // Another node gets the slot.
     let mut network = Network::cluster(3, 2);
     let moved = job(&network, 1, &[(FIRST, FIRST)]);
     step(&mut network, MigrationInput::Established(&moved));
@@ -444,7 +444,7 @@ fn cb_a46_debug_holds_the_takeover_and_a_lost_link_fails_it_then() {
 fn cb_a60_a_demoted_target_leaves_the_job_to_its_primary_and_deletes_nothing() {
     let mut network = Network::cluster(3, 2);
     let moved = job(&network, 1, &[(FIRST, FIRST)]);
-    // The third node has no slots and imports some from the second; then it becomes a replica of the first.
+    // The third node has no slots and imports one from the second; then it becomes a replica of the first.
     network.step(2, &ClusterInput::Migration(MigrationInput::Established(&moved)));
     let primary = network.id(0);
     let command = ClusterCommand::Replicate { node: primary.as_bytes(), data: HasKeys::No };
@@ -468,7 +468,7 @@ fn cb_a15_the_rows_are_those_of_the_reference_the_newest_first() {
     say(&mut network, &[SyncMessage::Ack]);
     let row = network.peers[0].cluster.migrations().next().expect("the job");
     assert_eq!(row.numbers.map(|number| number.1 - created), [0, 2, 2]);
-    // A replica knows neither end of a move that its primary carries out.
+    // A node that knows a move only from a report shows neither its source nor its target.
     let second = SlotMove { name: JobName([b'b'; 40]), ..job(&network, 1, &[(9_000, 9_001)]) };
     step(&mut network, MigrationInput::Told { job: &second, from: ReportSource::Snapshot });
     let rows: Vec<_> = network.peers[0].cluster.migrations().collect();
@@ -545,7 +545,7 @@ fn cb_a48_the_source_takes_nothing_back_by_an_epoch_that_it_made_ahead_of_the_ne
     tells(&mut network, 9, &old);
     assert_eq!(owner(&network, 0, FIRST), Some(network.id(0)), "the grant binds the source");
     assert!(epoch(&network) > ClusterEpoch(9), "others are to believe this node");
-    // The news of the claim has arrived at the source, which has taken another epoch before.
+    // The news of the claim has arrived at the source, which had taken another epoch by then.
     let mut given_up = old.clone();
     [FIRST, 8_300].into_iter().for_each(|number| _ = given_up.remove(slot(number)));
     tells(&mut network, 20, &given_up);
@@ -588,8 +588,8 @@ fn claimed_unheard() -> (Network, JobName) {
     (network, name)
 }
 
-/// The claimant's file does not have the grant. The source's file is enough, because it no longer
-/// claims the slots.
+/// The claimant's file does not have the grant. The claimant keeps the slots nevertheless, because the source
+/// no longer claims them.
 #[test]
 fn cb_a48_a_claimant_that_starts_again_ahead_of_the_news_keeps_the_slots() {
     let (mut network, name) = claimed_unheard();

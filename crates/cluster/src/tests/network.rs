@@ -172,7 +172,8 @@ impl Network {
         assert_eq!(self.command(from, command), ClusterAnswer::Ok);
     }
 
-    /// Advances the time, with a tick each 100 ms.
+    /// Advances the time in steps of 100 ms, each with a tick of every living node. A last part of less than
+    /// 100 ms is left out.
     pub(super) fn run(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
             self.now_ms += 100;

@@ -36,7 +36,7 @@ fn cl_g16_somebody_else_at_an_address_is_noaddr_and_fail_for_all() {
     assert_eq!(network.peers[stranger].cluster.info().known_nodes, 1);
 }
 
-/// Stops all nodes and starts them at other addresses, as Kubernetes pods do.
+/// Gives all nodes host names, stops them, and starts them at other addresses, as Kubernetes does with pods.
 fn all_move(network: &mut Network) {
     let count = network.peers.len();
     for number in 0..count {

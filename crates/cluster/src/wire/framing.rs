@@ -16,7 +16,7 @@ const SENDER_END: usize = layout::SENDER + ID_LEN;
 /// The longest message whose length does not depend on clients: a header, 65,535 entries, extensions.
 pub const MESSAGE_MAX: usize =
     layout::HEADER_LEN + layout::ENTRY_LEN * u16::MAX as usize + layout::EXTENSIONS_MAX;
-/// Bytes of memory that a buffer keeps between messages; a longer buffer is freed after its message.
+/// Bytes of memory that a buffer keeps between messages; a longer buffer is shrunk after its message.
 pub const BUFFER_MIN: usize = 1_024;
 /// Size from which on a buffer grows by an eighth instead of doubling, so that little of it is unused.
 const DOUBLE_MAX: usize = 1 << 20;
@@ -172,7 +172,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Memory of an incomplete message whose length does not depend on clients, in bytes; 0 for others.
+    /// Bytes of memory that count against the limit of X-2: all of the buffer, or none while it has the
+    /// beginning of a published or module message.
     pub fn kept(&self) -> usize {
         match MessagePrefix::of(&self.bytes) {
             Some(Ok(prefix)) if prefix.is_published() => 0,

@@ -45,7 +45,8 @@ impl<'a> Gossip<'a> {
         ids.find(|id| NodeId::parse(id).is_none())
     }
 
-    /// The extensions with a value. Empty texts and those of [`Gossip::passed_over`] are left out.
+    /// The extensions with a value. Left out are empty texts, extensions without a meaning for this server,
+    /// and those of [`Gossip::passed_over`].
     pub fn extensions(&self) -> impl Iterator<Item = Extension<'a>> + use<'a> {
         Payloads { rest: self.extensions.unwrap_or_default() }
             .filter_map(|(kind, payload)| read_extension(kind, payload).ok().flatten())
@@ -190,8 +191,8 @@ impl GossipBuffer {
     /// Replaces the extensions, in the reference's order (W-8): those of names, addresses, ports and
     /// zone that have a value, `forgotten`, the shard.
     ///
-    /// Forgotten nodes that exceed [`layout::EXTENSIONS_MAX`] are left out, because the receivers would
-    /// drop the message.
+    /// Forgotten nodes that exceed [`layout::EXTENSIONS_MAX`] are left out, because receivers skip a message
+    /// that is too long.
     pub fn announce(
         &mut self,
         announced: &AnnouncedLabels<'_>,

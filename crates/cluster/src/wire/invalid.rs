@@ -40,7 +40,7 @@ pub enum Breach {
     },
     /// An extension whose length is no multiple of eight.
     ExtensionPadding(u32),
-    /// An extension that is shorter than its type requires.
+    /// An extension that is shorter than its own header, or than its type requires.
     ExtensionShort {
         /// The extension's number on the wire.
         kind: u16,

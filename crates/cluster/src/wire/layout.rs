@@ -49,8 +49,9 @@ pub(super) const UPDATE_LEN: usize = 8 + ID_LEN + BITMAP_LEN;
 
 /// Bytes of an extension's header: length, type, two zero bytes.
 pub(super) const EXTENSION_HEAD: usize = 8;
-/// The most bytes that the extensions of one message may take, when read and when written. The
-/// largest case is a full list of forgotten nodes: 1,024 extensions of 56 bytes are 56 KiB.
+/// The most bytes of extensions that are written into one message, and the part that they have in the
+/// greatest length of a message that is read. The largest case is a full list of forgotten nodes: 1,024
+/// extensions of 56 bytes are 56 KiB.
 pub const EXTENSIONS_MAX: usize = 64 * 1_024;
 
 /// The bits of `MessageFlags` in byte 2253 of the header (W-2).

@@ -56,7 +56,7 @@ impl NodeFlags {
     pub const MIGRATE_TO: NodeFlags = NodeFlags(0x0100);
     /// The replica does not start a failover by itself.
     pub const NOFAILOVER: NodeFlags = NodeFlags(0x0200);
-    /// The node reads extensions; set in gossip about the node.
+    /// The node reads extensions. It is read in gossip about the node; in a header, EXT_DATA counts instead.
     pub const EXTENSIONS: NodeFlags = NodeFlags(0x0400);
     /// The node reads published messages with a light header.
     pub const LIGHT_PUBLISH: NodeFlags = NodeFlags(0x0800);
@@ -188,8 +188,8 @@ pub struct PublishedMessage<'a> {
 
 /// Gossip about other nodes in PING, PONG and MEET, and extensions about the sender.
 ///
-/// Entries are parsed by an iterator, not collected in a list: a message may have 65,535 of them. The
-/// entries are checked already.
+/// Entries are parsed by an iterator, not collected in a list: a message may have 65,535 of them. Their
+/// number and ids are checked already, and their addresses when they are parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gossip<'a> {
     /// The entries' bytes, 104 each; [`Gossip::entries`] parses them.

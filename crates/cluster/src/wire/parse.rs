@@ -1,8 +1,9 @@
 //! Parses one whole message.
 //!
 //! Invariants: (1) the parser allocates no memory; (2) a parsed message has passed every rule about
-//! lengths, ids and epochs, so that its reader can change state at once; (3) the parser accepts the same
-//! messages as the reference, except for.
+//! lengths, ids and epochs (only gossip may have malformed ids, and is ignored then), so that its reader can
+//! change state at once; (3) the parser accepts the same messages as the reference, except for
+//! and X-7.
 
 use super::invalid::{Breach, InvalidMessage};
 use super::layout::{self, extension, field, u16_at, u32_at, u64_at, until_nul};

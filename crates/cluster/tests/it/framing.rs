@@ -7,7 +7,7 @@ use sluice_base::Rng;
 use sluice_cluster::NodeId;
 use sluice_cluster::wire::{BUFFER_MIN, MESSAGE_MAX, MessagePrefix, ReceiveBuffer, ReceivedMessage, write};
 
-/// Longer than every message of these tests.
+/// The greatest length of a published message that is received whole.
 const PUBLISHED_MAX: usize = 100_000;
 
 /// A text for each item that is received from `stream`, when it is split into pieces of the lengths that

@@ -415,7 +415,7 @@ fn cl_s40_any_bytes_are_read_or_refused() {
     assert!(read > 1_000 && refused > 1_000, "{read} {refused}");
 }
 
-/// Changes some bytes near fields that have a meaning, or the length.
+/// Cuts `bytes` off, lengthens them, or changes one of them; every second time near a field with a meaning.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
     const FIELDS: [u64; 12] = [0, 4, 8, 12, 14, 16, 40, 2_128, 2_168, 2_214, 2_250, 2_256];
     if bytes.is_empty() {

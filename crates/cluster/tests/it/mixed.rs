@@ -78,12 +78,12 @@ fn cluster() -> Option<(StockNode, StockNode, SocketNode)> {
     Some((one, two, ours))
 }
 
-/// Whether a line is that of a known primary in contact.
+/// Whether a line is that of a primary in contact that has slots.
 fn is_well(line: Option<&Vec<String>>) -> bool {
     line.is_some_and(|line| line[2].ends_with("master") && line[7] == "connected" && line.len() > 8)
 }
 
-/// Runs until all three nodes know each other.
+/// Runs until the three nodes know each other and the cluster's state is `ok` for all of them.
 fn settle(one: &mut StockNode, two: &mut StockNode, ours: &mut SocketNode) {
     let (my_id, first, second) =
         (ours.cluster.id().to_string(), one.call(&["cluster", "myid"]), two.call(&["cluster", "myid"]));

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 /// Number of nodes that this process has started, for the names of their folders.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
-/// The next port to try. The ports are below those that the kernel gives to outgoing connections.
+/// Number of ports that this process has tried. Its first port is below those that Linux gives to outgoing
+/// connections.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
 
 /// A port of 127.0.0.1 without a listener.
@@ -87,7 +88,8 @@ impl StockNode {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// The reply to a command: texts unchanged, the elements of arrays one in a line.
+    /// The reply to a command: the contents of a bulk string, the elements of an array one in a line, and any
+    /// other reply as it came, as in `+OK`.
     pub(crate) fn call(&mut self, words: &[&str]) -> String {
         let mut request = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));

@@ -1,4 +1,5 @@
-//! A node of ours on real sockets, in one thread: it carries out the machine's outputs as the server does.
+//! A node of ours on real sockets, in one thread: it sends and receives what its state machine orders, but
+//! writes no file.
 
 use sluice_base::Now;
 use sluice_cluster::{
@@ -70,7 +71,8 @@ impl SocketNode {
         self.carry_out();
     }
 
-    /// Runs until `is_done` returns true; it is called ten times a second.
+    /// Runs the node, and calls `is_done` ten times a second until it returns true. Panics after
+    /// `PATIENCE_MS`.
     pub(crate) fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut SocketNode) -> bool) {
         let end = self.ms() + PATIENCE_MS;
         loop {

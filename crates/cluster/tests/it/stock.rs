@@ -12,7 +12,7 @@ use sluice_cluster::{
 const PRIMARIES: usize = 5;
 const NODES: usize = 9;
 
-/// Draws a cluster whose first nodes are primaries and share the slots; the others are replicas. This
+/// Draws a cluster whose first nodes are primaries and share most of the slots; the others are replicas. This
 /// node is number `me`.
 fn draw(rng: &mut Rng, me: usize) -> SavedCluster {
     let ids: Vec<NodeId> = (0..NODES).map(|_| NodeId::random(rng)).collect();
@@ -23,7 +23,7 @@ fn draw(rng: &mut Rng, me: usize) -> SavedCluster {
             let is_gone = number != me && rng.below(5) == 0;
             SavedNode {
                 id: ids[number],
-                // There is no node at this address.
+                // Nobody listens at these addresses.
                 address: if is_gone { NodeAddress::none() } else { address(number) },
                 labels: draw_labels(rng),
                 shard: Some(shards[primary]),

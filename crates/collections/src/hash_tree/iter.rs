@@ -4,7 +4,7 @@ use super::field::Field;
 use super::leaf::HashLeaf;
 use super::node::{HashChild, HashNode};
 
-/// Iterator over all fields, leaf by leaf.
+/// Iterator over the fields, leaf by leaf, from the first field or from a later one.
 #[derive(Clone, Debug)]
 pub struct HashTreeIter<'a> {
     /// The unvisited children of each node on the path to the leaf.

@@ -89,7 +89,7 @@ enum Stored {
 pub(super) const INSIDE_MAX: usize = 512;
 /// Number of slots that are added at a time.
 const ROOM_STEP: usize = 8;
-/// A leaf of at most this many bytes has no spare room.
+/// A leaf of at most this many bytes keeps no larger size class than it needs.
 const SMALL_BYTES: usize = 512;
 /// The value of `earliest` where no field expires.
 pub(super) const NEVER: i64 = i64::MAX;
@@ -491,7 +491,7 @@ impl HashLeaf {
         Kept::Long(index)
     }
 
-    /// Removes a long string from the list.
+    /// Moves a long string from the list to `garbage`; does nothing for a string inside the entry.
     fn release(&mut self, stored: Stored, garbage: &mut Vec<Bytes>) {
         let Stored::Long(index) = stored else { return };
         let (head, _) = self.parts();

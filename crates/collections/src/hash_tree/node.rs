@@ -70,7 +70,8 @@ enum Reshape {
 const FAN_OUT: usize = 64;
 /// The most fields of a leaf, unless all have the same hash.
 const LEAF_LEN_MAX: usize = 64;
-/// The most bytes of a leaf's entries, unless the leaf has a single entry, or all have the same hash.
+/// A leaf that changes is split if its entries have more bytes than this, unless it has a single entry, or
+/// all have the same hash.
 const LEAF_BYTES_MAX: usize = 4096;
 
 /// Number of fields that fill a leaf of a tree that is built at once. Two leaves are joined up to this
@@ -152,7 +153,7 @@ impl HashInner {
         (at, HashRange { first, last })
     }
 
-    /// Prefetches the child that a hash belongs to.
+    /// Prefetches the child that a hash probably belongs to.
     #[inline]
     pub(super) fn prefetch_child(&self, hash: u64, range: HashRange) {
         let child = &raw const self.children[self.guess(hash, range)];
@@ -194,7 +195,8 @@ impl HashInner {
         Reshape::Split(HashChild::inner(upper))
     }
 
-    /// Joins the small child at `at` with a neighbour if both fit into one node.
+    /// Joins the small child at `at` with a neighbour if one node has room for both, or removes the child if
+    /// it is empty; returns whether either was done.
     fn join(&mut self, at: usize) -> bool {
         if self.children[at].sums.count == 0 && self.children.len() > 1 {
             self.children.remove(at);
@@ -215,7 +217,8 @@ impl HashInner {
     }
 }
 
-/// Adds the contents of `right`, the next child, to `left` if one node has room for both.
+/// Adds the contents of `right`, the next child, to `left`; returns `false`, and adds nothing, if they would
+/// fill a node to more than three quarters.
 fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
     match (&mut left.node, &right.node) {
         (HashNode::Leaf(into), HashNode::Leaf(from)) => {
@@ -434,8 +437,8 @@ fn change_inner<R>(
     (result, reshape)
 }
 
-/// Cuts the fields at these ranks out of the tree below `root`: at least one, but not all. Whole nodes
-/// are moved to `pieces`.
+/// Cuts the fields at these ranks out of the tree below `root`: at least one, but not all. Whole nodes, and
+/// copies of parts of leaves, are moved to `pieces`.
 pub(super) fn take_ranks(
     root: &mut HashNode,
     sums: &mut Sums,
@@ -498,7 +501,8 @@ fn shorten(root: &mut HashNode, sums: &mut Sums) {
     }
 }
 
-/// Splits a leaf that is too large: the upper half of its hashes becomes a new leaf.
+/// Splits a leaf that is too large (the upper half of its hashes becomes a new leaf), and reports one that is
+/// too small.
 fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape {
     if is_small_leaf(leaf) {
         return Reshape::Small;
@@ -523,7 +527,7 @@ fn is_small_leaf(leaf: &HashLeaf) -> bool {
 }
 
 /// The number that begins the upper part of a split: the one nearest to the middle, among the numbers that
-/// differ from the one before them.
+/// differ from the one before them. `None` if all are equal.
 fn middle_step(sorted: &[u64]) -> Option<u64> {
     let middle = sorted.len() / 2;
     let steps = (1..sorted.len()).filter(|at| sorted[at - 1] != sorted[*at]);

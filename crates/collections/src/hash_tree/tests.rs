@@ -346,7 +346,7 @@ fn a_value_is_replaced_by_longer_and_shorter_ones() {
         }
         check(&tree);
     }
-    // Three strings of more than 512 bytes were replaced three times.
+    // Each of three fields had a value of more than 512 bytes three times.
     assert_eq!(garbage.len(), 9);
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Invariants: (1) all buckets lie in the first segments without a gap, and every segment before the one with
 //! the last bucket is full; (2) every segment but the first has its full capacity from the start, which is
-//! not written before it is used, so that a new segment causes no pause; the first segment grows by a seventh
-//! to a quarter, as an allocator's size classes do, so that a small index takes little memory; (3) an empty
-//! segment may follow the one with the last bucket and is kept for the next pushes.
+//! not written before it is used, so that a new segment causes no pause; the first segment grows by one
+//! bucket, and from four buckets on by a seventh to a quarter, as an allocator's size classes do, so that a
+//! small index takes little memory; (3) an empty segment may follow the one with the last bucket and is kept
+//! for the next pushes.
 
 use super::bucket::Bucket;
 

@@ -1,4 +1,4 @@
-//! The public form of the index, which takes eight bytes until the first entry is added.
+//! The public form of the index, which takes eight bytes until an entry is added or room is reserved.
 //!
 //! Invariant: `linear` exists from the first [`Index::insert`] or [`Index::reserve`] on.
 
@@ -37,7 +37,7 @@ impl Index {
         self.linear.as_ref().map_or(0, |linear| linear.buckets())
     }
 
-    /// Bytes that the allocator has given for the index.
+    /// Bytes allocated for the index.
     pub fn bytes(&self) -> usize {
         self.linear.as_ref().map_or(0, |linear| size_of::<Linear>() + linear.bytes())
     }
@@ -82,8 +82,9 @@ impl Index {
         self.linear.get_or_insert_with(begin).insert(hash, handle, rehash, prefetch);
     }
 
-    /// Makes room for `entries` entries in an empty index, so that inserting them splits no bucket. If
-    /// fewer are inserted, [`Index::step`] frees the room. Cost: one step for every eight entries.
+    /// Makes room for `entries` entries in an empty index, so that inserting them splits no bucket; does
+    /// nothing in an index with entries. If far fewer are inserted, [`Index::step`] frees the room. Cost: one
+    /// step for about every eight entries.
     pub fn reserve(&mut self, entries: usize) {
         if entries > 0 {
             self.linear.get_or_insert_with(begin).reserve(entries);
@@ -134,8 +135,8 @@ impl Index {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }
 
-    /// A uniformly random entry; `None` in an empty index. Tries random lanes: about five on average at worst,
-    /// in an index that is not about to shrink.
+    /// A random entry, chosen uniformly unless the index is very sparse; `None` in an empty index. Tries
+    /// random lanes: at most five on average if no halving is due.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.linear.as_deref()?.sample(rng)
     }

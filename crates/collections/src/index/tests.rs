@@ -245,8 +245,8 @@ fn growing_follows_the_schedule_with_two_splits_at_most() {
         assert!(now - buckets <= 2);
         buckets = now;
         let len = raw as usize;
-        // Between 6 and 8 entries for each bucket of the table, without overflow, and up to 12 with
-        // a single level.
+        // Between 6 and 8 entries for each bucket of the table (buckets of the pool are not counted), and up
+        // to 12 in a single bucket.
         assert!(len <= 8 * now + 4, "{len} in {now}");
         assert!(now == 1 || 6 * now <= len + 6, "{len} in {now}");
     }
@@ -352,7 +352,7 @@ fn scan_during_changes(seed: u64, hashes: Hashes) {
         if rng.below(20) == 0 {
             grows = !grows;
         }
-        // So many changes are made that the index doubles and halves several times during a scan.
+        // So many changes are made that a large index doubles and halves several times during a scan.
         for _ in 0..rng.below(200) {
             let key = handle(STAYS + rng.below(others.into()) as u32);
             match (model.oracle.contains(&key), grows) {
@@ -490,8 +490,8 @@ fn scan_takes_any_cursor() {
     }
 }
 
-/// Asserts that `draws` draws look like a uniform choice among `cells`: Pearson's statistic is at most five
-/// standard deviations above its mean.
+/// Asserts that `draws` draws look like a uniform choice among `cells`: Pearson's statistic exceeds its mean
+/// by less than 1 plus five standard deviations.
 fn assert_uniform(counts: &HashMap<Handle, u64>, cells: usize, draws: u64) {
     let expected = draws as f64 / cells as f64;
     let seen: f64 = counts.values().map(|&count| (count as f64 - expected).powi(2) / expected).sum();

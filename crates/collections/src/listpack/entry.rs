@@ -160,8 +160,8 @@ const INT_24: u8 = 0xf2;
 const INT_32: u8 = 0xf3;
 const INT_64: u8 = 0xf4;
 
-/// The element at the front of a row and the bytes of its entry; `None` at the end of the row and
-/// for malformed bytes.
+/// The element at the front of a row and the number of bytes of its entry; `None` at the end of the row and
+/// for malformed bytes. Whether the row has the length at the entry's end is not checked.
 #[inline]
 pub fn read(row: &[u8]) -> Option<(Element<'_>, usize)> {
     let (element, body) = read_body(row)?;

@@ -9,7 +9,8 @@
 //!    there and less than a quarter of its touched bytes are in use, into a fresh chunk, so that at least
 //!    `WASTE_MIN` bytes are regained.
 //! 2. A chunk under evacuation is on no list, so that no new block comes from it. The evacuation ends when
-//!    the chunk's last block is freed, when the other chunks have no room left, or when a block has no owner.
+//!    the chunk's last block is freed, when there is no room for a block elsewhere, when a block has no
+//!    owner, or when the chunk's counts turn out to be wrong.
 //! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are
 //!    marked as they are freed. Then the unmarked blocks are moved in order. Both continue where the
 //!    last call stopped.

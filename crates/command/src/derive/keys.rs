@@ -1,8 +1,8 @@
 //! Positions of the keys of a call.
 //!
 //! Invariants: (1) a position found is less than the number of arguments; (2) [`keys`] adds nothing to the
-//! list for an invalid call; (3) names that only look like keys (channels of sharded publish/subscribe) are
-//! reported by [`routing_keys`] alone.
+//! list for an invalid call; (3) names that only look like keys (such as channels of sharded
+//! publish/subscribe) are reported by [`routing_keys`] alone.
 
 use crate::spec::{Begin, Find, KeyFlags, KeySpec, Keys, Spec};
 use crate::specs::stream;
@@ -13,7 +13,8 @@ use crate::table;
 pub struct Invalid;
 
 /// Adds position and flags of each key of a call to `found`, in the order of the key specs. `args` starts
-/// with the command's name. Costs the number of keys, and a walk over the arguments if a keyword is searched.
+/// with the command's name. Cost: O(keys), and O(arguments) if a keyword is searched or a function finds the
+/// keys.
 ///
 /// If a call does not fit its key specs (an invalid number of keys, or more keys than arguments),
 /// nothing is added and the result is [`Invalid`].
@@ -127,7 +128,8 @@ pub struct KeyRow {
 impl KeyRow {
     const NONE: KeyRow = KeyRow { first: 0, last: 0, step: 1 };
 
-    /// The row of a command: its first key spec, if that is a range.
+    /// The row of a command: its first key spec, if that is a range at a fixed index; of a range with a step
+    /// above 2, only the first key.
     pub(crate) const fn of(spec: &Spec) -> KeyRow {
         let specs = match spec.keys {
             Keys::Specs(specs) | Keys::Fn(specs, _) => specs,
@@ -205,7 +207,7 @@ pub enum GetKeysError {
     NoKeys,
     /// The number of arguments does not fit the arity.
     Arity,
-    /// The arguments are not a valid call.
+    /// The arguments are not a valid call, or name no key.
     Arguments,
 }
 

@@ -41,8 +41,8 @@ const fn streams(from: i8, flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Keyword { word: "STREAMS", from }, find, flags, notes: "" }
 }
 
-/// Finds the keys of XREADGROUP. They are those of its key spec, except that a group or a consumer with
-/// the name STREAMS is not taken for the word.
+/// Finds the keys of XREADGROUP. They are those of its key spec, except that STREAMS as the name of a group
+/// or a consumer, or as the operand of another option, is not taken for the word.
 fn read_group_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     let mut at = 1;
     while at + 1 < args.len() {

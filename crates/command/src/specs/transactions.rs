@@ -12,7 +12,8 @@ specs! {
     WATCH,
 }
 
-/// Flags of every command of the group: allowed while the data set is loading or a replica's data is stale.
+/// Flags of every command of the group: refused in scripts; allowed while the data set is loading or a
+/// replica's data is stale.
 const EVERYWHERE: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
 
 pub static DISCARD: Spec = Spec {

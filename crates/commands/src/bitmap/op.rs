@@ -115,7 +115,7 @@ fn combine_into(op: BitOp, texts: &[Str<'_>], range: Range<usize>, page: &mut Ve
     }
 }
 
-/// The bytes of a range if they are in one piece.
+/// The bytes of a range if the string has all of them, in one piece.
 fn whole<'t>(text: Str<'t>, range: &Range<usize>) -> Option<&'t [u8]> {
     match text {
         Str::Int(_) => None,

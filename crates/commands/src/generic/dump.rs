@@ -121,11 +121,11 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
     })
 }
 
-/// The command as it is propagated; `None` if the request is propagated unchanged. `at_ms` replaces a
-/// time to live with the time of expiry, so the delay of propagation does not matter. A payload that
-/// other servers would refuse or decode differently is replaced with that of DUMP. To recognize such a
-/// payload, only its version and type are checked, because encoding every value again would take as long as
-/// decoding it.
+/// The command as it is propagated; `None` if the request is propagated unchanged, or nothing is propagated.
+/// `at_ms` replaces a time to live with the time of expiry, so the delay of propagation does not matter. A
+/// payload that other servers would refuse or decode differently is replaced with that of DUMP. To recognize
+/// such a payload, only its version and type are checked, because encoding every value again would take as
+/// long as decoding it.
 fn told(ctx: &WriteCtx<'_>, args: Args<'_>, value: &Loaded<'_>, at_ms: Option<i64>) -> Option<Argv> {
     if !ctx.db.effects.propagating {
         return None;
@@ -182,7 +182,8 @@ impl RestoreOptions {
         Ok(options)
     }
 
-    /// The access clock that the options request, if the eviction policy uses one.
+    /// The LRU/LFU clock that FREQ requests with an LFU policy, or IDLETIME with any other policy; `None`
+    /// without that option.
     fn clock(&self, ctx: &WriteCtx<'_>) -> Option<u32> {
         let now_s = ctx.db.access.now.unix_s();
         if ctx.limits.lfu {

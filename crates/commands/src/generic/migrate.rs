@@ -21,7 +21,7 @@ pub(super) fn migrate(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let MigrateOptions { copies, replaces, credentials, keys } = parse(args)?;
     let timeout = args.int(5)?;
     let db = args.int(4)?;
-    // The default is a second, as in the reference.
+    // A timeout of 0 or less stands for a second, as in the reference.
     let timeout_ms = u64::try_from(timeout).ok().filter(|ms| *ms > 0).unwrap_or(1000);
     let now_ms = ctx.db.access.now.unix_ms();
     let mut found = Vec::new();

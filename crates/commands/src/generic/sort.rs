@@ -33,8 +33,8 @@ struct SortOptions<'a> {
 }
 
 impl<'a> SortOptions<'a> {
-    /// `reads_any_key`: whether BY and GET may refer to keys. In a cluster, the pattern alone must prove that
-    /// these keys are in the slot of the sorted key.
+    /// Reads the options from the arguments. `reads_any_key`: whether BY and GET may refer to keys. In a
+    /// cluster, the pattern alone must prove that these keys are in the slot of the sorted key.
     fn parse(
         args: Args<'a>,
         may_store: bool,
@@ -332,8 +332,8 @@ fn rank_of(number: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// Moves the items of a range to their positions in the whole order; equal items are indistinguishable.
-/// The other items are left unordered.
+/// Moves the items of a range to their positions in the whole order; equal items may stand in any order. The
+/// other items are left unordered.
 fn order_part<T>(items: &mut [T], range: Range<usize>, compare: impl Fn(&T, &T) -> Ordering) {
     let mut part = items;
     if range.is_empty() {

@@ -58,7 +58,7 @@ pub struct KeyWalk<'a> {
 pub(super) fn scan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let mut cursor = parse_cursor(args.at(1)).ok_or(CmdError::text("ERR invalid cursor"))?;
     let walk = KeyWalk::parse(args, |_| Ok(false))?;
-    // The pattern matches only keys of one slot, so the walk visits no other slot.
+    // If the pattern matches only keys of one slot, the walk visits no other slot.
     let only = walk.slot().filter(|_| ctx.limits.is_cluster);
     if let Some(slot) = only {
         match slot_of_cursor(cursor).cmp(&slot) {
@@ -220,8 +220,8 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
 
 /// The names of types that the option TYPE accepts.
 const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
-/// Number of buckets that one call visits, at most, for each requested key. The limit bounds the time of
-/// a call in a sparse table.
+/// One call visits at most this many buckets for each requested key. The limit bounds the time of a call in a
+/// sparse table.
 const STEPS_PER_KEY: u64 = 10;
 
 #[cfg(test)]

@@ -72,7 +72,8 @@ struct SearchCall<'d> {
     store: Option<StoreAt>,
 }
 
-/// The shape of a region, in metres; another argument gives its centre.
+/// The shape of a region: a circle or box in metres, whose centre another argument gives, or the corners of a
+/// polygon.
 enum SearchShape {
     Circle { radius_m: f64 },
     Box { width_m: f64, height_m: f64 },
@@ -246,7 +247,8 @@ impl<'d> SearchCall<'d> {
         Ok(())
     }
 
-    /// Refuses contradictory options. `name` is the command's name as the client wrote it.
+    /// Refuses contradictory or missing options, and chooses the order if none was given. `name` is the
+    /// command's name as the client wrote it.
     fn check(&mut self, name: &[u8]) -> Result<(), CmdError> {
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_point) {
             let what = if self.asking == Asking::SearchStore {

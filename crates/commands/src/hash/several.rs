@@ -88,7 +88,7 @@ impl FieldOptions {
         Some(2)
     }
 
-    /// The given time, in ms since the epoch; zero counts as a time that has passed.
+    /// The given time, if any, in ms since the epoch; zero counts as a time that has passed.
     fn at(&self, ctx: &WriteCtx<'_>, args: Args<'_>) -> Result<Option<i64>, CmdError> {
         let FieldExpiry::Given(unit, index) = self.expiry else { return Ok(None) };
         let amount = args.int(index)?;

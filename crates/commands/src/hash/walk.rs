@@ -63,7 +63,7 @@ pub(super) fn hrandfield(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// A random field that has not expired.
+/// A random field that has not expired; `None` if all fields have.
 fn random<'a>(hash: HashRef<'a>, clock: FieldClock, rng: &mut Rng) -> Option<HashField<'a>> {
     for _ in 0..RANDOM_TRIES {
         let field = hash.nth(rng.below(hash.len() as u64) as usize)?;
@@ -91,7 +91,7 @@ fn reply_count(reply: &mut Reply<'_>, count: usize, shown: DrawnParts) {
     reply.array(count * each);
 }
 
-/// Replies with `count` random fields, each drawn from all.
+/// Replies with `count` random fields, each drawn from all that have not expired; with none if all have.
 fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
     // The live fields are listed if some fields have expired, or if finding a field by rank is slow.
     let listed: Option<Vec<HashField<'_>>> = (hash.row().is_some() || !clock.all_live(hash))
@@ -119,7 +119,8 @@ fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: 
     }
 }
 
-/// Replies with `count` different random fields, or all.
+/// Replies with `count` different random fields that have not expired, or with all of them if there are
+/// fewer.
 fn distinct(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
     let all_live = clock.all_live(hash);
     let live = |field: &HashField<'_>| clock.is_live(field);

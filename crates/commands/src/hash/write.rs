@@ -1,4 +1,4 @@
-//! Commands that change single fields.
+//! HSET, HMSET, HSETNX, HDEL, HINCRBY and HINCRBYFLOAT.
 
 use super::expiry::hdel_argv;
 use crate::args::Args;
@@ -55,7 +55,8 @@ pub(super) fn before_adding(edit: &mut HashEdit<'_>, args: Args<'_>, first: usiz
     hash.convert_before_adding(count, texts.map(<[u8]>::len).max().unwrap_or(0), context.limits);
 }
 
-/// Stores a field; the result is whether the field is new, and whether it replaced an expired one.
+/// Stores a field; the result is whether the field is new for clients, and whether it replaced an expired
+/// one.
 pub(super) fn set_field(
     edit: &mut HashEdit<'_>,
     clock: FieldClock,

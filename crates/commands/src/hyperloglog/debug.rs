@@ -88,7 +88,7 @@ fn test_estimates(rng: &mut Rng) -> Result<(), CmdError> {
         dense.add(mark, SPARSE_BYTES_MAX)?;
         if count == checked_at {
             let (estimate, other) = (dense.estimate()?, sparse.estimate()?);
-            // Four standard errors, but at least a few elements.
+            // Four standard errors, but at least ten elements.
             let tolerated = (4 * count * 104 / 12_800).max(10);
             if estimate != other || estimate.abs_diff(count) > tolerated {
                 let text =

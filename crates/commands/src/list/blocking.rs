@@ -1,8 +1,9 @@
 //! The commands that wait for a list: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
 //!
-//! Each command first does what its variant without `B` does. If there is nothing to take, it waits for
-//! one of its keys and is run again when the key holds a list; inside a transaction it replies as after
-//! a timeout. The replication stream gets the variant without `B`.
+//! Each command first does what its variant without `B` does. If there is nothing to take, it waits for one
+//! of its keys and is run again when the key holds a list; where it must not wait, for example in a
+//! transaction, it replies as after a timeout. The replication stream gets commands that do not wait: LPOP or
+//! RPOP, LMOVE, RPOPLPUSH.
 
 use super::ends::{Shape, op_pop};
 use super::moving::op_move;
@@ -90,7 +91,8 @@ fn wait_for_one(ctx: &mut WriteCtx<'_>, deadline_ms: u64) -> Run {
     wait(ctx, 1..2, Type::List, deadline_ms)
 }
 
-/// Waits for a value of a type under one of the keys at these positions.
+/// Waits for a value of a type under one of the keys at these positions. Where the command must not wait, it
+/// replies as after a timeout.
 pub(crate) fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, wanted: Type, deadline_ms: u64) -> Run {
     if !ctx.may_wait {
         ctx.reply.null_array();

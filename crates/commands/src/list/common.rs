@@ -58,7 +58,8 @@ pub(crate) fn list_of(entry: Entry<'_>) -> Result<ListRef<'_>, CmdError> {
     Ok(entry.as_list()?)
 }
 
-/// The position given by an index, of which negative ones count from the end. It may be past the end.
+/// The position given by an index; a negative index counts from the end. The position may be past the end;
+/// `None` if it would be before the first element.
 pub(crate) fn position(index: i64, len: usize) -> Option<usize> {
     match usize::try_from(index) {
         Ok(index) => Some(index),

@@ -12,7 +12,7 @@ const SYNTAX: CmdError = CmdError::text("ERR Syntax error. Use: LOLWUT [columns 
 
 /// Arguments that a picture accepts: those of the reference's pictures, because clients may send them.
 enum Picture {
-    /// Any number of arguments, of which the first ones (this number at most) must be integers.
+    /// Any number of arguments, of which the first ones, up to this number, must be integers.
     Loose(usize),
     /// No argument, a size, or a size and two floats.
     Strict,

@@ -1,4 +1,4 @@
-//! Commands that name members one by one.
+//! SADD, SREM, SMOVE, SCARD, SISMEMBER, SMISMEMBER and SMEMBERS.
 
 use super::slow;
 use crate::args::Args;

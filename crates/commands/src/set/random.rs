@@ -193,8 +193,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Propagates the removal of the members in `pieces`. A very large removal is encoded later, unless further
-/// commands of the same transaction or script may follow.
+/// Propagates the removal of the members in `pieces`. A very large removal is encoded later if the reply is
+/// that of a slow read: then no further command of the same transaction or script can follow.
 fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, is_slow: bool) {
     let is_propagated = ctx.db.effects.propagating;
     let is_promised = is_propagated && is_slow && count >= PROMISED_FROM;
@@ -260,7 +260,7 @@ const SECTIONS: usize = 8;
 /// Number of members from which on runs of neighbours are taken instead of single members.
 const CUT_FROM: usize = 1024;
 
-/// Number of members from which on the removal is encoded later: fewer take a millisecond at most.
+/// Number of members from which on the removal is encoded later: fewer take at most a millisecond.
 const PROMISED_FROM: usize = 16_384;
 
 /// Whether the reference makes a new set of the rest.

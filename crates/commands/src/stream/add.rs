@@ -147,7 +147,8 @@ impl TrimWords {
 const LIMIT_WITHOUT_APPROXIMATION: CmdError =
     CmdError::text("ERR syntax error, LIMIT cannot be used without the special ~ option");
 
-/// Largest number of entries that approximate trimming removes without LIMIT: those of a hundred nodes.
+/// Largest number of entries that approximate trimming removes without LIMIT: those of a hundred nodes, but
+/// no more than a million; 10,000 if the number of entries of a node is not limited.
 fn default_limit(ctx: &WriteCtx<'_>) -> u64 {
     match ctx.limits.stream.node_max_entries.saturating_mul(100) {
         0 => 10_000,
@@ -163,7 +164,7 @@ fn wanted_id(text: &[u8]) -> Result<WantedId, CmdError> {
 }
 
 impl WantedId {
-    /// The id that follows `last`; `None` if there is none.
+    /// The id of the new entry; `None` if it would not be greater than `last`.
     fn after(self, last: StreamId, now_ms: u64) -> Option<StreamId> {
         let id = match self {
             WantedId::Given(id) => id,

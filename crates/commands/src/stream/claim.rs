@@ -12,8 +12,9 @@ use sluice_keyspace::{Access, Argv, Event, StreamEdit};
 use sluice_resp::Reply;
 use sluice_value::stream::{ConsumerGroup, EntryLog, PendingEntry, Stream, StreamId};
 
-/// The XCLAIM that makes entries pending on receivers, all with the same delivery time and count. Arguments:
-/// key, group and consumer; the ids; delivery time and count; the group's last id.
+/// The XCLAIM command for the replication stream (replicas and AOF) that makes these entries pending there,
+/// all with the same delivery time and count. Arguments: key, group and consumer; the ids; delivery time and
+/// count; the group's last id.
 pub(super) fn claim_argv(
     (key, group, consumer): (&[u8], &[u8], &[u8]),
     ids: &[StreamId],
@@ -44,7 +45,8 @@ pub(super) fn delivered_again(deliveries: u64) -> u64 {
 /// The largest number that RETRYCOUNT accepts.
 const DELIVERIES_MAX: u64 = i64::MAX as u64;
 
-/// The XGROUP SETID that gives a group this position on receivers.
+/// The XGROUP SETID command for the replication stream, which gives the group this last id and number of read
+/// entries on replicas and in the AOF.
 pub(super) fn position_argv(
     (key, group): (&[u8], &[u8]),
     last_id: StreamId,
@@ -53,7 +55,7 @@ pub(super) fn position_argv(
     let mut argv: Argv = [&b"XGROUP"[..], b"SETID", key, group].map(<[u8]>::to_vec).to_vec();
     argv.push(last_id.to_text());
     argv.push(b"ENTRIESREAD".to_vec());
-    // ENTRIESREAD accepts no number above that of an `i64`. A larger count is propagated as unknown (-1).
+    // ENTRIESREAD accepts no number above `i64::MAX`. A larger count is propagated as unknown (-1).
     let read = entries_read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1);
     argv.push(read.to_string().into_bytes());
     argv
@@ -199,7 +201,8 @@ enum ClaimReply {
     Ids,
 }
 
-/// The changes that a claim makes to an entry.
+/// The options of a claim: which entries may be claimed, what is stored for them, and how they are shown in
+/// the reply.
 #[derive(Clone, Copy)]
 struct Claim {
     min_idle_ms: i64,
@@ -226,7 +229,8 @@ struct Claiming<'a, 'c> {
     group: &'c mut ConsumerGroup,
     log: &'c EntryLog,
     consumer: u32,
-    /// Whether the consumer is new and no command for receivers creates it yet.
+    /// Whether the consumer is new and none of the commands for the replication stream so far names it, so
+    /// that XGROUP CREATECONSUMER is needed.
     is_unnamed: bool,
     /// The commands for the replication stream; `None` if the stream has no reader.
     commands: Option<Vec<Argv>>,
@@ -283,7 +287,8 @@ impl Claiming<'_, '_> {
     }
 }
 
-/// Runs `claim` for the consumer in `args`, who is created if missing.
+/// Runs `claim` for the consumer in `args`, which is created if missing, and propagates the changes; `None`
+/// if the group does not exist. The second result of `claim` is whether the consumer was active.
 fn claiming<R>(
     edit: &mut StreamEdit<'_>,
     args: Args<'_>,
@@ -461,7 +466,7 @@ impl AutoClaimCall {
 
 /// The largest COUNT that the reference accepts, given the size of its ids.
 const AUTOCLAIM_COUNT_MAX: i64 = i64::MAX / 16;
-/// Number of pending entries that are looked at for each entry that may be claimed.
+/// XAUTOCLAIM examines at most COUNT times this many pending entries.
 const ATTEMPTS_PER_CLAIM: usize = 10;
 
 pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
@@ -506,7 +511,8 @@ pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         reply.array(3);
         reply_id(reply, next.unwrap_or(StreamId::MIN));
         reply.array(taken.len());
-        // The entries are claimed in the order of their ids, as in the replication stream.
+        // Taken and missing entries are processed together in the order of their ids, so that their commands
+        // stand in this order in the replication stream.
         let mut all: Vec<StreamId> = taken.iter().chain(&gone).copied().collect();
         all.sort_unstable();
         for id in all {

@@ -68,7 +68,7 @@ impl Sockets {
         self.peers.get(id as usize)?.fd.as_ref()
     }
 
-    /// Accepts one connection; `None` when none is waiting.
+    /// Accepts one connection; `None` when none is waiting, or after an error, which is printed.
     pub fn accept(&mut self) -> Option<u32> {
         self.counters.system_calls += 1;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -104,7 +104,7 @@ impl Fan {
     }
 
     /// Publishes for `ns`, each message after all have received the previous one; returns messages,
-    /// nanoseconds, and the times until the last subscriber had a message.
+    /// nanoseconds, and the times until the last subscriber had a message and the publisher its reply.
     fn window(&mut self, ns: u64) -> (u64, u64, Histogram) {
         let mut last = Histogram::new();
         let began = now_ns();
