@@ -87,8 +87,8 @@ pub struct BlockOn {
 }
 
 impl WaitFor {
-    /// Whether the waiting client is reported as blocked. A client that waits for a load or a reply
-    /// counts as running a long command.
+    /// Whether the waiting client is reported as blocked. A client that waits for the end of some work of the
+    /// server, such as a load or a reply, or for its turn, counts as running a long command.
     pub fn is_blocked(&self) -> bool {
         match self {
             WaitFor::Load

@@ -1,7 +1,7 @@
 //! Sorted sets.
 //!
-//! Each file has the handlers, which read arguments and write replies, and `op_` functions, which
-//! change the data.
+//! Handlers read arguments and write replies. Functions whose name begins with `op_` also change the data,
+//! and several handlers share them.
 
 mod add;
 mod combine;

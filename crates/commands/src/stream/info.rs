@@ -47,7 +47,7 @@ pub(super) fn stream(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Number of entries that FULL shows without COUNT.
+/// Number of entries that FULL shows without COUNT, and of pending entries in each of its lists.
 const FULL_COUNT: i64 = 10;
 
 fn common(reply: &mut Reply<'_>, stream: &Stream) {
@@ -128,7 +128,7 @@ fn full_consumer(reply: &mut Reply<'_>, group: &ConsumerGroup, consumer: &Stream
     }
 }
 
-/// Number of entries that were added but not sent to a consumer; `None` if unknown.
+/// Number of entries that were added but not sent to a consumer of the group; `None` if unknown.
 fn lag(group: &ConsumerGroup, log: &EntryLog) -> Option<u64> {
     if log.entries_added() == 0 {
         return Some(0);

@@ -1,7 +1,8 @@
 //! XREAD and XREADGROUP.
 //!
-//! Both reply with existing entries, or wait if there are none and BLOCK was given. A command that waited
-//! is run again when an entry was added. `$` and `+` then keep the ids for which they stood at first.
+//! Both reply with existing entries, or wait if there are none and BLOCK was given. A command that waited is
+//! run again when an entry was added, or a group was removed or got another position; XREADGROUP also when a
+//! key no longer holds a stream. `$` and `+` then keep the ids for which they stood at first.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -361,7 +362,7 @@ impl GroupTurn<'_> {
             edit.pending_modified(1);
         }
         if propagating {
-            // Without new entries, no other command would create the consumer on receivers.
+            // Without new pending entries, no other command would create the consumer on receivers.
             if is_added && delivered.ids.is_empty() {
                 commands.push(consumer_argv((key.bytes, self.group), self.consumer));
             }

@@ -111,5 +111,5 @@ impl EntryRange {
     }
 }
 
-/// Number of entries between two checks whether the client is still connected.
+/// Number of entries that are counted between two checks whether the client is still connected.
 const STEP_ENTRIES: usize = 1 << 14;

@@ -1,4 +1,4 @@
-//! The options that SET, GETEX and MSETEX share: a condition, an expiry, GET.
+//! The options of SET, GETEX and MSETEX: a condition, an expiry, GET.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;

@@ -1,8 +1,8 @@
 //! ZPOPMIN, ZPOPMAX, ZMPOP and their blocking variants.
 //!
 //! A blocking command first does what its variant without `B` does. If there is nothing to take, it
-//! waits for one of its keys and is run again when the key holds a sorted set. The replication stream
-//! gets the variant without `B`.
+//! waits for one of its keys and is run again when the key holds a sorted set. The replication stream gets
+//! ZPOPMIN or ZPOPMAX.
 
 use crate::args::{Args, FirstOfKeys, int_from};
 use crate::ctx::WriteCtx;

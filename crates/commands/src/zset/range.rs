@@ -303,7 +303,7 @@ impl<'a> RangeCall<'a> {
         Ok(RangeCall { bounds, direction, offset, limit, with_scores, tells_absence })
     }
 
-    /// Whether the encoding of the set affects the result; another server may have another encoding.
+    /// Whether the encoding of the set may affect the result; another server may have another encoding.
     fn asks_encoding(&self, zset: ZsetRef<'_>) -> bool {
         match self.bounds {
             Bounds::Ranks(..) => false,
@@ -413,7 +413,7 @@ pub(super) fn zrangestore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// ZRANGESTORE of these ranks, which are the same in each encoding.
+/// ZRANGESTORE of these ranks, which are the same in each encoding; DEL of the target if there are none.
 fn stored_ranks(args: Args<'_>, ranks: &Range<usize>) -> Argv {
     let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Argv>();
     if ranks.is_empty() {
