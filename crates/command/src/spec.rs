@@ -11,7 +11,8 @@ pub struct Spec {
     pub subcommands: &'static [&'static Spec],
     /// Group in the documentation.
     pub group: Group,
-    /// Version of the protocol's original server that introduced the command.
+    /// Version that introduced the command: up to 7.2 of the protocol's original server, later of the
+    /// reference.
     pub since: &'static str,
     /// Number of arguments, including the name (and the container's name).
     pub arity: Arity,

@@ -1,7 +1,8 @@
 //! Hashes.
 //!
 //! An expired field is absent to every command except HLEN, which counts stored fields, as in the reference.
-//! Reads delete nothing: an expired field is replaced by a write to it, or deleted by the expiry cycle.
+//! Reads delete nothing: an expired field is replaced by a write to it, or deleted by the expiry cycle or by
+//! HSETEX with a time that has passed.
 
 mod common;
 mod expiry;

@@ -1,6 +1,7 @@
-//! Commands of the replication stream with many items of one key: SREM for the members drawn by SPOP, RPUSH
-//! for the elements stored by SORT. They are encoded when the command is executed, with a limited number of
-//! items in each command of the stream; only removals of very many members are encoded later.
+//! Commands of the replication stream with many items of one key: SREM for the members drawn by SPOP; RPUSH,
+//! SADD and ZADD for stored results, as of SORT. They are encoded when the command is executed, with a
+//! limited number of items in each command of the stream; only removals of very many members are encoded
+//! later.
 
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::{CommandSource, DbMut, EncodedCommands, ExpiryMode, PromisedCommands};

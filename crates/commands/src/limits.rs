@@ -22,7 +22,7 @@ pub struct Limits {
     pub proto_max_bulk_len: usize,
     /// Length in bytes of the largest query buffer of a client.
     pub client_query_buffer: usize,
-    /// Number of requests in a batch, 1 to 128.
+    /// Largest number of requests in a batch, 1 to 128.
     pub prefetch_batch: usize,
     /// Duration in nanoseconds from which on a command is logged as slow; negative: never.
     pub slow_ns: i64,
@@ -48,7 +48,8 @@ pub struct Limits {
     pub lfu_factor: u32,
     /// Whether the deletion of an expired key propagates as UNLINK.
     pub lazy_expire: bool,
-    /// Whether the removal of a key by RESTORE propagates as UNLINK.
+    /// Whether the removal of a key by RESTORE, by SPOP of all members, or because the node does not own its
+    /// slot propagates as UNLINK.
     pub lazy_server_del: bool,
     /// Whether FLUSHALL and FLUSHDB without an argument free on another thread.
     pub lazy_user_flush: bool,

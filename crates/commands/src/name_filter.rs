@@ -2,9 +2,9 @@
 //! must not delay other clients.
 //!
 //! ```text
-//!  names ──► NameFilter::passes ── decided ──────────────────────────────► the reply, or nothing
-//!                              └─ undecided: the allowance is used up ──► Undecided ── decided by a slow read,
-//!                                                                                      or here at the end
+//!  names ──► NameFilter::passes ── decided ────────────────────────────► the reply, or nothing
+//!                              └─ undecided: the allowance is used up ─► Undecided ─ decided by a slow read,
+//!                                                                                    or here at the end
 //! ```
 
 use crate::ctx::ReadCtx;
@@ -167,5 +167,5 @@ impl Production for Undecided {
     }
 }
 
-/// Number of steps beyond linear work that a command takes for its names and pattern: some milliseconds.
+/// Number of steps beyond linear work after which a command leaves names undecided: some milliseconds.
 const STEPS_HERE_MAX: usize = 1 << 20;

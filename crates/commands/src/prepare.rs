@@ -56,7 +56,7 @@ impl Prepared {
 
     /// Position of the member or field that the command looks up. For a few commands of sets and hashes the
     /// argument is not a member; prefetching it costs little. `None` for commands of other types, and for
-    /// those of sorted sets that look up no member, such as ranges.
+    /// those of sorted sets that are neither in [`BY_MEMBER`] nor in [`LAST_MEMBER`].
     fn member_arg(self) -> Option<MemberArg> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {

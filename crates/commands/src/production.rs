@@ -17,8 +17,9 @@ pub enum Progress {
 
 /// Makes a reply from shared roots, piece by piece. It knows no keys and no clients.
 pub(crate) trait Production: Send + std::fmt::Debug {
-    /// Continues until [`is_piece`] finds the reply long enough, or a step of work is done (about a
-    /// millisecond, except in [`SlowRead::in_one_step`]). Roots that are no longer needed can be removed from
+    /// Continues until [`is_piece`] finds the reply long enough, or a step of work is done (one or a few
+    /// milliseconds, except in [`SlowRead::in_one_step`]). Roots that are no longer needed can be removed
+    /// from
     /// `roots`.
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress;
 }

@@ -69,7 +69,7 @@ pub(crate) fn time(amount: i64, unit: ExpiryUnit, now_ms: i64) -> Option<i64> {
     }
 }
 
-/// The options NX, XX, GT and LT of the EXPIRE family.
+/// The options NX, XX, GT and LT of the EXPIRE and HEXPIRE families.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Conditions {
     nx: bool,
@@ -109,7 +109,7 @@ impl Conditions {
         Ok(this)
     }
 
-    /// Whether `at` may replace `current`. A key without an expiry lives for ever, which is later
+    /// Whether `at` may replace `current`. A key or field without an expiry lives for ever, which is later
     /// than any time.
     pub(crate) fn allow(self, current: Option<i64>, at: i64) -> bool {
         !(self.nx && current.is_some()

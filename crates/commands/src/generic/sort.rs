@@ -20,11 +20,11 @@ use texts::{SortText, Texts};
 struct SortOptions<'a> {
     /// BY: pattern of the weights; `None`: the elements are their own weights.
     by: Option<&'a [u8]>,
-    /// Whether the elements keep their order, because BY has no asterisk.
+    /// Whether the elements keep their order, because a pattern given with BY has no asterisk.
     keeps_order: bool,
     is_alphabetic: bool,
     is_descending: bool,
-    /// LIMIT: first element and number of elements; a negative number means all.
+    /// LIMIT: first element, and number of elements; a negative first one means 0, a negative number all.
     limit: (i64, i64),
     /// GET: patterns of the values to return for each element; empty: the element itself.
     get: Vec<&'a [u8]>,

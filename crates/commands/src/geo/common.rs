@@ -30,7 +30,7 @@ pub(crate) fn unit_at(args: Args<'_>, index: usize) -> Result<f64, CmdError> {
     }
 }
 
-/// Writes a point as two numbers with as many digits as needed, at most 17 decimal places.
+/// Writes a point as two numbers, rounded to 17 decimal places, without zeros at the end.
 pub(crate) fn reply_point(reply: &mut Reply<'_>, point: GeoPoint) {
     reply.array(2);
     for degrees in [point.longitude, point.latitude] {

@@ -166,8 +166,8 @@ impl<'d> SearchCall<'d> {
         Ok(Some(1))
     }
 
-    /// Reads an option of GEOSEARCH about the region at `at`; returns the number of its words, or `None` if
-    /// it is another option.
+    /// Reads an option of GEOSEARCH or GEOSEARCHSTORE about the region at `at`; returns the number of its
+    /// words, or `None` if it is another option or contradicts an earlier one.
     fn region_option(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, CmdError> {
         let left = args.len() - at - 1;
         if !self.asking.is_search() {

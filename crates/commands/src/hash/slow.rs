@@ -85,5 +85,5 @@ impl Fields {
     }
 }
 
-/// Number of fields between two checks whether the client is still connected.
+/// Number of fields that are counted between two checks whether the client is still connected.
 const STEP_FIELDS: usize = 1 << 16;

@@ -212,7 +212,8 @@ pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     filter.reply(ctx, |ctx| reply_scan_cursor(ctx, next), if with_values { 2 } else { 1 }, items)
 }
 
-/// Number of random draws that may hit expired fields before the live fields are listed instead.
+/// Number of random draws that may hit expired fields before the live fields are counted and one of them is
+/// drawn by its rank.
 const RANDOM_TRIES: usize = 50;
 /// Largest number of fields in a reply with repeated fields if the client's output has no limit: the
 /// reply is kept in memory.

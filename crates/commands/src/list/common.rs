@@ -84,7 +84,7 @@ pub(crate) fn int_with_magnitude(args: Args<'_>, index: usize) -> Result<i64, Cm
     }
 }
 
-/// Ends an edit that removed `removed` elements; the rest may become a listpack again.
+/// Ends an edit that removed or replaced `removed` elements; the list may become a listpack again.
 pub(crate) fn done_removing(mut edit: ListEdit<'_>, event: Event, removed: usize) {
     let (list, context) = edit.parts();
     list.convert_after_removing(context.limits);

@@ -111,8 +111,8 @@ pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
 /// A union of at most this many sets looks members up in the earlier sets.
 pub(crate) const LOOKED_UP_MAX: usize = 5;
 
-/// A union looks members up only if the sets that are searched member by member (listpacks and intsets) have
-/// at most this many members in total: searching more takes longer than an insertion into a table.
+/// A union looks members up only if the sets that are searched member by member (listpacks) have at most this
+/// many members in total: searching more takes longer than an insertion into a table.
 pub(crate) const SEARCHED_LEN_MAX: usize = 128;
 
 /// Visits each member of any set once, in the first set that has it.

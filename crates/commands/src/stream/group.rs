@@ -121,7 +121,7 @@ pub(super) fn set_id(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         group.set_position(id, options.entries_read, copied);
     });
     edit.state_modified(Event::XGroupSetId, 1);
-    // Waiting clients are woken, because entries before the group's former position may be new for them.
+    // Waiting clients are woken, because entries up to the group's former position may be new for them.
     edit.ready();
     drop(edit);
     ctx.reply.ok();

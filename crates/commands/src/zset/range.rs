@@ -303,7 +303,7 @@ impl<'a> RangeCall<'a> {
         Ok(RangeCall { bounds, direction, offset, limit, with_scores, tells_absence })
     }
 
-    /// Whether the encoding of the set affects the result; another server may have another encoding.
+    /// Whether the encoding of the set may affect the result; another server may have another encoding.
     fn asks_encoding(&self, zset: ZsetRef<'_>) -> bool {
         match self.bounds {
             Bounds::Ranks(..) => false,

@@ -5,7 +5,7 @@ use sluice_base::num::IntBuffer;
 use sluice_value::ListItem;
 use std::cmp::Ordering;
 
-/// The bytes of the elements, concatenated.
+/// The bytes of the elements, and of the values that GET found, concatenated.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
