@@ -3,8 +3,7 @@
 //! Invariants: (1) the flags that this node sends are derived from its state when a message is written, and
 //! no state is derived from them; (2) times are milliseconds of the monotonic clock, except the wall times of
 //! the last ping and pong, which are for display and gossip; (3) an index of a node is valid until the node
-//! is deleted, and the table removes the index of a deleted node from all other nodes, except from
-//! [`Clocks::updated`], where it can only delay an UPDATE.
+//! is deleted, and the table removes the index of a deleted node from all other nodes.
 
 use crate::address::{NodeAddress, NodeLabels};
 use crate::id::{ClusterEpoch, NodeId, ShardId};

@@ -227,6 +227,8 @@ impl NodeTable {
         self.leave_primary(ix);
         for node in self.nodes.iter_mut().flatten() {
             node.reports.remove(ix.0);
+            // The place may belong to another node soon, whose UPDATE would be taken for a repetition.
+            node.clocks.updated = node.clocks.updated.filter(|(owner, _)| *owner != ix);
         }
         self.by_id.remove(&self.node(ix).id.clone());
         self.rebuild_index();
