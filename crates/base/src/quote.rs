@@ -1,4 +1,5 @@
-//! Words with quotes, as in inline commands and configuration lines, and the inverse for listings.
+//! Splits lines with quotes into words, as in inline commands and configuration lines, and, as the inverse,
+//! quotes words for listings.
 //!
 //! Invariant: (1) `split_args(quoted(x))` is `[x]`, for any bytes.
 

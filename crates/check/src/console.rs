@@ -43,7 +43,7 @@ impl<'a> Meter<'a> {
         Meter { out, display, columns, clock, line: TerminalLine::default(), began_ns: 0, shown_ns: 0 }
     }
 
-    /// A meter on the same streams, for a console with a shorter lifetime.
+    /// A meter with the same stream and clock, for a console with a shorter lifetime.
     pub(crate) fn lend(&mut self) -> Meter<'_> {
         Meter::new(&mut *self.out, self.display, self.columns, &mut *self.clock)
     }
@@ -91,7 +91,7 @@ impl<'a> Meter<'a> {
 pub(crate) enum Stop {
     /// The report has the reason; the exit status is 1.
     Said,
-    /// The report cannot be written.
+    /// The report could not be written, or the user's answer could not be read.
     Report(io::Error),
 }
 

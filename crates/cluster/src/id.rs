@@ -15,8 +15,8 @@ macro_rules! ids {
             /// The id that is written as `bytes`: 40 bytes of `a` to `z` and `0` to `9`. `None` for others.
             pub fn parse(bytes: &[u8]) -> Option<Self> {
                 let id: [u8; ID_LEN] = bytes.try_into().ok()?;
-                // The check has no branch for each byte, so that one instruction checks several bytes: a
-                // message of the bus has ten ids or more.
+                // The check does not branch on each byte, so the compiler can check several bytes with one
+                // instruction. This pays because a PING of a large cluster has many ids.
                 let is_fit = |byte: &u8| byte.is_ascii_lowercase() | byte.is_ascii_digit();
                 id.iter().fold(true, |all, byte| all & is_fit(byte)).then_some(Self(id))
             }
@@ -38,8 +38,8 @@ macro_rules! ids {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                // The id is written at once and not as 40 characters, because CLUSTER NODES and nodes.conf
-                // have two ids in each line.
+                // The id is written with one call, not character by character. CLUSTER NODES and nodes.conf
+                // write ids with `as_bytes`, except those of open slots.
                 f.write_str(std::str::from_utf8(&self.0).unwrap_or_default())
             }
         }
@@ -62,7 +62,8 @@ ids!(
     ShardId
 );
 
-/// A version: of a primary's slots (*configEpoch*), or of the cluster's elections (*currentEpoch*).
+/// An epoch: the version of a primary's claim to its slots (*configEpoch*), or the number of the cluster's
+/// latest election (*currentEpoch*).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterEpoch(pub u64);
 

@@ -1,9 +1,9 @@
 //! The contents of `nodes.conf` as plain data, and the state machine that starts from them (N-15 to N-17,
 //! N-26, N-27).
 //!
-//! Invariants: (1) for any data the resulting table is consistent: the first claim of a slot and the
-//! first line of an id count, and circles of primaries are broken; (2) after the load, other nodes
-//! receive no claim that the file did not hold.
+//! Invariants: (1) the table is consistent for any data: of several claims of a slot, or lines with the same
+//! id, the first counts, and a cycle in which replicas name each other as primary is broken; (2) after the
+//! load, other nodes receive no claim that the file did not hold.
 
 use crate::address::{IpText, NodeAddress, NodeLabels};
 use crate::addresses;
@@ -87,7 +87,7 @@ pub struct SavedEpochs {
 /// How much of this node's own line could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnLine {
-    /// The line could be read. A value that is not valid, such as a name, counts as absent (N-25).
+    /// The line could be read. An invalid value, for example an invalid name, counts as absent (N-25).
     Whole,
     /// The line could not be read as a whole: the node is not sure of its role and slots.
     Damaged,
@@ -141,7 +141,7 @@ pub(crate) fn load(
     if saved.epochs.last_vote.is_none() {
         m.rights.votes = VoteRight::EpochUnknown { since: time.now, heard: Vec::new() };
     }
-    // The file held all of this state.
+    // This node's claim and slots come from the file, so they count as durable and may be sent.
     m.durable.loaded(m.view(), m.table.me().slots.clone());
     log!(m, Notice, "Node configuration loaded, I'm {}", saved.me.id);
     own_address(&mut m, local);
@@ -225,8 +225,8 @@ fn top(m: &ClusterMachine, ix: NodeIx) -> NodeIx {
     at
 }
 
-/// Gives slots to the nodes whose lines claim them; the first line of a slot, and of a node, counts. Claims
-/// of replicas, and of this node's line if it is damaged, do not count.
+/// Gives slots to the nodes whose lines claim them. If several lines claim a slot, or several have the same
+/// node id, the first counts. Claims of replicas, and of this node's line if it is damaged, do not count.
 fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     let mut seen = BTreeSet::new();
     for line in std::iter::once(&saved.me).chain(&saved.others) {
@@ -278,9 +278,9 @@ fn open_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     }
 }
 
-/// Replaces this node's saved address if it is known not to be one of the host's, and no address is
-/// announced: by the host's only address that is no loopback address, or, if there is not exactly one, by
-/// none, so that the next PING decides.
+/// Replaces this node's saved address if the host is known not to have it and the configuration announces
+/// none. The new address is the host's only non-loopback address; if there is not exactly one, it is empty
+/// until the next MEET or PING shows it.
 fn own_address(m: &mut ClusterMachine, local: &[IpAddr]) {
     let old = IpText::clone(&m.table.me().place.address.ip);
     let mut here =

@@ -208,10 +208,10 @@ impl HashTree {
         max
     }
 
-    /// Cuts the fields at these ranks, in the order of [`HashTree::iter`], out of the tree: at least
-    /// one, but not all. Returns them as trees, in that order, which own the memory of the fields. Cost:
-    /// O(log n), with allocations and copies only for the leaves at both ends; at most about 130 trees
-    /// for each level.
+    /// Removes the fields at `ranks` (positions in the order of [`HashTree::iter`]) from the tree. The range
+    /// must hold at least one field, but not all. Returns the fields as trees in the same order; these trees
+    /// now own the fields' memory. Cost: O(log n), with allocations and copies only for the leaves at both
+    /// ends; at most about 130 trees for each level.
     pub fn take_ranks(&mut self, ranks: Range<usize>) -> Vec<HashTree> {
         if ranks.is_empty() || ranks.end > self.len() || ranks.len() == self.len() {
             debug_assert!(false, "{ranks:?} of {}", self.len());
@@ -296,7 +296,8 @@ impl HashTree {
     }
 
     /// Prefetches the fields that one command is about to set. Does nothing for a single field, which would
-    /// gain nothing, and for a table that fits in the cache, where the prefetches would cost a fifth more.
+    /// gain nothing, and for a table that fits in the cache, where prefetching would make the command about a
+    /// fifth slower.
     #[inline]
     pub fn prefetch_group<'n>(&self, names: impl ExactSizeIterator<Item = &'n [u8]>) {
         if names.len() > 1 && self.len() >= PREFETCHED_FROM {
@@ -337,8 +338,8 @@ impl HashTree {
     ) -> usize {
         let before = self.len();
         while let Some(group) = self.group(&mut names) {
-            // The removals below change the tree, so the references to its leaves end here: of each field
-            // that exists, only the slot in its leaf is remembered.
+            // The removals below change the tree, so no reference to a leaf may be kept: only the slot, hash
+            // and name of each existing field are.
             let mut found = [(0, 0, &b""[..]); GROUP_LEN];
             let mut count = 0;
             for lookup in group.lookups() {
@@ -466,9 +467,9 @@ impl<'t> NameLookup<'t, '_> {
 
 /// Fields that are looked up together: about as many cache misses as a processor has under way.
 const GROUP_LEN: usize = 16;
-/// Number of fields from which on look-ups of one command are prefetched, because they mostly miss the
-/// cache. At 20,000 fields prefetching costs more than it gains, at 100,000 reads gain a seventh, at 2 M
-/// everything gains two fifths.
+/// The smallest number of fields for which [`HashTree::prefetch_group`] prefetches: look-ups in a table of
+/// this size mostly miss the cache. At 20,000 fields prefetching costs more time than it saves; at 100,000
+/// reads become faster by a seventh, and at 2 million reads and writes by two fifths.
 const PREFETCHED_FROM: usize = 100_000;
 
 const _: () = assert!(NEVER == i64::MAX);

@@ -14,8 +14,8 @@ pub struct ThreadClock(ClockId);
 impl ThreadClock {
     /// The clock of the calling thread.
     pub fn of_this_thread() -> ThreadClock {
-        // The number follows from the kernel's numbering of clocks: the complement of the thread's number,
-        // above the bits for "of a thread" and "by the scheduler's count".
+        // The kernel encodes the id of a thread's CPU clock as the complement of the thread id, shifted left
+        // by 3, plus the flags CPUCLOCK_PERTHREAD (4) and CPUCLOCK_SCHED (2).
         ThreadClock(ClockId::from_raw((!gettid().as_raw() << 3) | 0b110))
     }
 
@@ -61,7 +61,7 @@ fn memory_limit_of(groups: &str, read: &mut dyn FnMut(&str) -> Option<String>) -
     limits.into_iter().min()
 }
 
-/// Resource figures of the process, for any thread. Cost: some system calls, about 20 microseconds.
+/// Resource figures of the process. Any thread may call this. Cost: some system calls, about 20 microseconds.
 pub fn process_numbers() -> ProcessNumbers {
     process_numbers_with(resident_bytes())
 }

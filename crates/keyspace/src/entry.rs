@@ -62,7 +62,8 @@ pub enum Form {
     SetInlineHashtable = 15,
     /// A set outside the block; the set itself knows its encoding.
     SetOutside = 16,
-    /// No value: the form that `cargo xtask probe` adds.
+    /// A form of no value. `cargo xtask probe` compiles it in to test that every `match` which handles forms
+    /// then fails to compile.
     #[cfg(sluice_probe = "form")]
     Probe = 31,
 }
@@ -173,7 +174,8 @@ impl Head {
     pub fn form(self) -> Form {
         Form::of(self.0)
     }
-    /// Whether the entry has this form. Costs one comparison, whereas [`Head::form`] decodes all forms.
+    /// Whether the entry has this form. Costs one comparison, whereas [`Head::form`] matches the number
+    /// against those of all forms.
     #[inline]
     pub(crate) fn is_form(self, form: Form) -> bool {
         self.0 >> FORM_SHIFT & 31 == form as u32
@@ -244,7 +246,7 @@ impl Name<'_> {
     }
 }
 
-/// Length in its block of a key of `key_len` bytes, without the length byte.
+/// Number of bytes that a key of `key_len` bytes takes in its block, without the length byte.
 #[inline]
 pub(crate) fn name_len(key_len: usize) -> usize {
     if key_len > KEY_INSIDE_MAX { 4 } else { key_len }
@@ -262,9 +264,9 @@ pub(crate) fn fits_string(key_len: usize, has_expiry: bool, len: usize) -> bool 
     len <= STRING_BLOCK_MAX && block_len(name_len(key_len), has_expiry, len) <= STRING_BLOCK_MAX
 }
 
-/// Largest block of a string, in bytes. A longer string has memory of its own, which grows by doubling
-/// and which a snapshot shares. In a block, APPEND would copy the string each time, and a snapshot
-/// before each change.
+/// Largest block of a string, in bytes. A longer string has memory of its own, which grows by doubling and
+/// which a snapshot shares. In a block, each APPEND would copy the whole string, and during a snapshot each
+/// change would copy it first.
 pub(crate) const STRING_BLOCK_MAX: usize = 1024;
 
 /// Whether an entry with this key length and payload fits a slab block.

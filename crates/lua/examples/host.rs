@@ -1,5 +1,6 @@
-//! A small host: a function that makes a request to the host, a global for each run, a library whose
-//! functions stay, runs in slices, and a run that is ended early. `cargo run -p sluice-lua --example host`.
+//! A small example of a host. It shows a function that makes a request to the host, a global that is set for
+//! each run, a library whose functions outlive its run, execution in slices, and a run that is ended early.
+//! `cargo run -p sluice-lua --example host`.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -50,8 +51,8 @@ fn list(heap: &mut Heap, items: &[&str]) -> Result<Value, Fault> {
     Ok(table.into())
 }
 
-/// Continues the started run, at most `slices` times, and pins the functions that it registers. Returns its
-/// results or its error as text, and the pinned functions.
+/// Continues the started run, at most `slices` times, and pins the functions that it registers. Returns the
+/// run's results or its error as text ("dropped" if the run did not end in time), and the pinned functions.
 fn finish(vm: &mut Vm, slices: usize) -> Result<(String, Vec<Pinned>), Fault> {
     let mut pins = Vec::new();
     let mut shown = "dropped".to_string();

@@ -1,4 +1,4 @@
-//! What was learnt about the other server: the only input of the judgement.
+//! The answers of the server that `--check-move` examines; `judge.rs` derives its findings from nothing else.
 //!
 //! Invariant: no facts hold a password, a digest or the value of a secret directive. The payloads of DUMP are
 //! the only contents of keys that facts hold.
@@ -256,6 +256,6 @@ pub struct PayloadFact {
     pub kind: Vec<u8>,
     /// The encoding of the key, such as `listpack`.
     pub encoding: Vec<u8>,
-    /// The payload, or the reason that there is none, because MEMORY USAGE or DUMP was refused.
+    /// The payload, or why it is unknown: the server refused MEMORY USAGE or DUMP.
     pub payload: Asked<Vec<u8>>,
 }

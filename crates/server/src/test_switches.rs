@@ -3,21 +3,24 @@
 
 /// Messages in each ring to and from I/O threads: few, so that rings become full.
 pub const RING: &str = "SLUICE_TEST_RING";
-/// The most connections that the main thread keeps while I/O threads are active: the number changes each
-/// tenth of a second, up to this one.
+/// The largest number of connections that the main thread keeps while I/O threads are active. The number kept
+/// changes about every tenth of a second, between 0 and this value.
 pub const KEPT: &str = "SLUICE_TEST_KEPT";
 /// Any number: threads poll for work before they sleep, even if no processor is idle.
 pub const SPIN: &str = "SLUICE_TEST_SPIN";
 /// Additional microseconds that each sync of the append-only file takes, as on a slow disk.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";
-/// Bytes that wait for the append-only file before writing commands are held back: few, so that this happens.
+/// Number of bytes waiting to be written to the append-only file from which on write commands are held back.
+/// A test sets it low, so that they are held back.
 pub const AOF_BACKLOG: &str = "SLUICE_TEST_AOF_BACKLOG";
-/// Any number: the parts of memory are summed at the end of each iteration, and shown by INFO debug.
+/// If set to any number: the memory of each part of the server is added up at the end of each iteration, and
+/// INFO debug shows it (the `memory_*` fields).
 pub const PARTS: &str = "SLUICE_TEST_PARTS";
-/// Any number: the allocator faults when it needs more memory from the kernel.
+/// If set to any number: the allocator raises SIGSEGV when it next needs memory from the kernel, for tests of
+/// the crash report.
 #[cfg(debug_assertions)]
 pub const ALLOCATOR_FAULT: &str = "SLUICE_TEST_ALLOCATOR_FAULT";
-/// A fault of the files, as [`sluice_storage::faulty::Plan`] reads it.
+/// A planned failure of file operations, in the text form that [`sluice_storage::faulty::Plan`] parses.
 #[cfg(debug_assertions)]
 pub const STORAGE: &str = "SLUICE_TEST_STORAGE";
 

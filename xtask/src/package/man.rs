@@ -237,7 +237,7 @@ fn described(name: &str, example: &str) -> Option<(String, String)> {
     Some((prose.join("\n"), defaults.join("; ")))
 }
 
-/// The values of a directive, in the notation of a usage.
+/// The placeholder for a directive's value, as a usage line would show it: `yes|no`, `bytes`, `host port`.
 fn values(kind: &ParamKind) -> String {
     let joined = |names: Vec<&str>| names.join("|");
     match kind {

@@ -1,7 +1,7 @@
 //! LCS: the longest common subsequence of two strings.
 //!
 //! ```text
-//!           m y n e w t e x t        length[i][j]: of the first i and j bytes
+//!           m y n e w t e x t        length[i][j]: of the LCS of the first i and first j bytes
 //!        0 0 0 0 0 0 0 0 0 0         where bytes agree:  length[i-1][j-1] + 1
 //!     o  0 0 0 0 0 0 0 0 0 0         elsewhere: the larger of above and left;
 //!     h  0 0 0 0 0 0 0 0 0 0         one bit says whether above is larger
@@ -9,9 +9,10 @@
 //!    ...
 //! ```
 //!
-//! The way back from the last corner needs only these bits, which take 1/32 of a table of lengths if the
-//! second string is long (each row has whole words of 64 bits). The size limit is still that of the full
-//! table, because clients know it.
+//! Tracing the subsequence back from the bottom right corner needs only these bits and the two strings. The
+//! bits take 1/32 of the memory of a table of four-byte lengths, or more if the second string is short,
+//! because each row is rounded up to whole 64-bit words. The size limit is still that of the full table,
+//! because clients know it.
 
 mod search;
 mod slow;
@@ -46,8 +47,8 @@ fn string_at<'a>(ctx: &mut ReadCtx<'a>, args: Args<'_>, index: usize) -> Result<
     ctx.db.get(args.key(index)).map_or(Ok(Str::Inline(b"")), Entry::as_str)
 }
 
-/// The bytes of a string. A string in pages is copied: [`check_size`] has limited both strings, so the copy
-/// takes far less memory than a table of lengths.
+/// The bytes of a string. A string in pages is copied. The table of lengths that [`check_size`] has allowed
+/// would have four bytes for each pair of positions, so the copies take at most a quarter of its size.
 fn in_one_piece(value: Str<'_>) -> Cow<'_, [u8]> {
     match value {
         Str::Int(_) | Str::Pages(_) => Cow::Owned(value.to_vec()),

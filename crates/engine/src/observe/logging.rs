@@ -29,8 +29,8 @@ pub(crate) struct Loggable<'a> {
 }
 
 impl Core {
-    /// Adds a command to the command logs whose thresholds it has reached, unless its flags forbid that, and
-    /// its time on the main thread to the latency monitor.
+    /// Adds a command to each command log whose threshold it has reached, unless its flags forbid that. Also
+    /// reports its time on the main thread to the latency monitor.
     #[cold]
     pub(crate) fn log_command(&mut self, session: &Session, command: Loggable<'_>, now: Now) {
         let Loggable { spec, args, request_bytes, reply_bytes, duration_ns, executing_ns } = command;
@@ -62,8 +62,9 @@ impl Core {
         }
     }
 
-    /// Shows a command that has run to the sessions of MONITOR, unless its flags forbid that. The line
-    /// follows the command's own reply.
+    /// Shows the sessions of MONITOR a command that has run, unless the command's flags forbid that. If the
+    /// caller is itself in MONITOR, it gets the line for its command after the reply that the command has
+    /// written.
     #[cold]
     pub(crate) fn feed_monitors(
         &mut self,

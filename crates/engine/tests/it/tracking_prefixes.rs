@@ -29,7 +29,7 @@ fn arrays(got: &[u8]) -> Vec<Vec<String>> {
     arrays
 }
 
-/// Writes keys in one command, without reading the consequences.
+/// Writes keys with one MSET, and leaves the client's output unread.
 fn write(rig: &mut Rig, client: SessionKey, names: &[String]) {
     let mut words: Vec<&[u8]> = vec![b"MSET"];
     names.iter().for_each(|name| words.extend([name.as_bytes(), b"1"]));
@@ -39,8 +39,9 @@ fn write(rig: &mut Rig, client: SessionKey, names: &[String]) {
 const USERS: [&str; 3] =
     ["some on nopass +@all %R~mine:* ~own:*", "all on nopass +@all ~*", "none on nopass +@all"];
 
-/// Number of iterations, limited to about three readings of the clock each, until the last of `clients`
-/// clients has got the names that its user may read, which are half of `names`.
+/// Number of event-loop iterations until the last of `clients` clients has received all names that its user
+/// may read (half of `names`). The fake clock advances 600 µs with each reading, so the time slice of an
+/// iteration ends after about three readings.
 fn iterations(clients: usize, names: &[String]) -> usize {
     let mut rig = Rig::new();
     for user in USERS {
@@ -170,8 +171,8 @@ fn rights_are_those_of_the_moment_at_which_a_piece_is_told() {
     assert!(before <= 1 && after == 0, "{before} {after}");
 }
 
-/// If more keys change than the list of changes has room for, each client with a prefix is told to drop all
-/// copies, and later changes are named again.
+/// If the changed keys do not fit in the list of changes, every BCAST client is told to drop all its copies;
+/// later changes are sent by name again.
 #[test]
 fn clients_drop_all_copies_where_more_has_changed_than_is_listed() {
     let mut rig = Rig::new();

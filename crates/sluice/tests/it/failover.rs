@@ -18,7 +18,8 @@ fn same(a: &mut Client, b: &mut Client) {
     });
 }
 
-/// Fails over from the one to the other: nothing is sent twice, and the roles are exchanged.
+/// Fails over from `primary` to `replica`, and checks that the old primary then follows by a partial
+/// synchronisation and that the roles are exchanged.
 fn fail_over(primary: &mut Client, replica: &mut Client, target: u16) {
     let partial = replica.info_number("sync_partial_ok");
     primary.check("SET before failover", "+OK\r\n");
@@ -177,7 +178,8 @@ fn regress_a_replica_whose_link_was_cut_twice_within_a_second_takes_over() {
         |text: &str| log.lines().filter(|line| line.contains(text)).map(logged_ms).collect::<Vec<_>>();
     let (lost, again) = (times("Connection with primary lost."), times("Reconnecting to PRIMARY"));
     assert_eq!((lost.len(), again.len()), (2, 2), "{log}");
-    // The shortest pause between two attempts is 500 ms; both lines are logged in one iteration.
+    // If there is a pause after a lost link, it is at least 500 ms; without one, the loss and the
+    // reconnection are logged in the same iteration.
     let pauses = lost.iter().zip(&again).map(|(lost, again)| (again + DAY_MS - lost) % DAY_MS);
     assert!(pauses.clone().all(|pause_ms| pause_ms < 400), "{:?}: {log}", pauses.collect::<Vec<_>>());
 }

@@ -5,7 +5,7 @@ use crate::common::reference::Reference;
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};
 use std::process::Command;
 
-/// A server on a given port, which a restart keeps.
+/// Starts a server on the given port, so that a test can restart it on the same port.
 fn primary(dir: &Dir, port: u16, arguments: &[&str]) -> Server {
     let mut command = Command::new(BINARY);
     command
@@ -82,7 +82,8 @@ fn a_reference_replica_goes_on_behind_our_restart_from_a_snapshot_and_from_a_log
     }
 }
 
-/// The link ends while the commands of the pop are generated, in the middle of its transaction.
+/// The link is cut while the SREM commands that propagate the SPOP are still being encoded, in the middle of
+/// their transaction.
 #[test]
 fn a_reference_replica_that_loses_its_link_amid_a_large_pop_goes_on_where_it_was() {
     let Some(reference) = Reference::start(&[]) else { return };
@@ -237,8 +238,8 @@ fn an_end_waits_for_a_reference_replica() {
 fn what_waits_behind_a_slow_snapshot_lies_on_disk() {
     let Some(reference) = Reference::start(&[]) else { return };
     let (dir, port) = (Dir::new(), free_port());
-    // Data that the disk has not taken yet count towards the limit, which therefore leaves the disk some
-    // time.
+    // Data that are not written to disk yet count towards the output buffer limit of the replica. The limit
+    // is therefore high enough (20 MB) for a disk that lags a little.
     let limits = ["--client-output-buffer-limit", "replica 20mb 0 0", "--repl-backlog-size", "1mb"];
     let server = primary(&dir, port, &limits);
     let mut client = server.client();

@@ -37,7 +37,8 @@ enum FieldName<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Bytes of an inline hash in front of its row: the number of fields.
+/// Length in bytes of the header in front of the row of an inline hash. The header holds the number of
+/// fields.
 pub(super) const INLINE_HEADER_LEN: usize = 2;
 
 impl<'a> PackedRef<'a> {

@@ -79,7 +79,8 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
         let error = undo.failed(*id, &reason);
         ctx.control.config.rollback(undo);
         for id in changed[..=done].iter().rev() {
-            // These values were in force a moment ago. If one cannot be applied again, the process logs that.
+            // These values were in force a moment ago. If one cannot be applied again, the error is dropped
+            // here; most effects have logged it.
             let _ = ctx.process.apply_config(&ctx.control.config, *id);
         }
         return Err(wire(error));
@@ -158,8 +159,8 @@ fn take_up_users(control: &mut Control, changed: &[ParamId]) {
     }
 }
 
-/// Requests the rewrite with which a newly enabled append-only file begins: right after this command, or
-/// later if background work is in progress or in a transaction.
+/// Requests the rewrite with which a newly enabled append-only file begins. It begins right after this
+/// command, or later if other background work is in progress or the command runs in a transaction.
 fn want_aof(ctx: &mut ServerCtx<'_>) {
     let wants_aof = ctx.control.config.bool(param::APPENDONLY);
     if !wants_aof || ctx.control.persistence.aof.is_on() || ctx.control.persistence.rewriting.scheduled {

@@ -1,5 +1,5 @@
-//! How the access of commands to keys, databases and channels, and the rights to them, are checked
-//! against the declarations.
+//! Checks that a command accesses only the keys, databases and channels that it declares, and that the ACL
+//! refuses it to a user without rights to them.
 
 use super::{DeclaredKeysCheck, RightsProbes};
 use crate::engine::Engine;
@@ -38,8 +38,9 @@ const EXEMPT: &[(&str, Exempt, &str)] = &[
     ("pfdebug", Exempt::Changes, "for developers, declared as in the reference"),
 ];
 
-/// A key that a command accessed or changed beyond its declaration, as text; `None` if there is none. `db`
-/// is the database in which the command ran, and `args` its words; `exempt` is [`EXEMPT`].
+/// A key that a command accessed or changed beyond its declaration, as text; `None` if there is none. `db` is
+/// the database in which the command ran, and `args` the command's words. `exempt` is [`EXEMPT`], or empty if
+/// the check makes no exemptions.
 fn undeclared(
     spec: &Spec,
     args: &[&[u8]],
@@ -108,8 +109,8 @@ impl Engine {
     /// Checks the recorded accesses of the command that ran in database `db`.
     ///
     /// # Panics
-    /// If the command accessed something beyond its declaration, or something for which the gate asks for no
-    /// right, and is not exempt.
+    /// If a command that is not exempt accessed something that it does not declare, or something for which
+    /// the ACL check asks for no right.
     #[cold]
     pub(in crate::exec) fn check_declared_keys(&mut self, spec: &'static Spec, args: Args<'_>, db: usize) {
         let met = self.core.effects.take_accesses();

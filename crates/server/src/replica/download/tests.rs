@@ -107,7 +107,8 @@ fn snapshot(bytes: usize) -> Vec<u8> {
     writer.finish()
 }
 
-/// The snapshot as a primary sends it: with its size, and with an end mark.
+/// The two forms in which a primary may send the snapshot: with its size in front, or with an end mark
+/// after it.
 fn framed(snapshot: &[u8]) -> [Vec<u8>; 2] {
     [
         [format!("\n${}\r\n", snapshot.len()).as_bytes(), snapshot].concat(),
@@ -132,8 +133,8 @@ fn a_snapshot_takes_the_place_of_the_file_when_that_is_wanted_and_not_before() {
     }
 }
 
-/// The rename may have to wait for another file, and the disk may hang: the primary must not take that
-/// for a dead replica.
+/// A saved snapshot may wait for its rename, for example while the RDB file is about to become the base of
+/// the append-only file, or while the disk hangs. The primary must not take the silence for a dead replica.
 #[test]
 fn a_primary_hears_of_a_download_that_waits_to_be_committed() {
     for bytes in framed(&snapshot(1000)) {
@@ -157,7 +158,8 @@ fn what_comes_behind_a_snapshot_of_a_known_size_is_left_to_the_stream() {
     assert!(matches!(bed.report(), Report::Saved));
     bed.download.as_ref().unwrap().commit();
     let Report::InForce(socket, mut rest) = bed.report() else { panic!("{:?}", bed.lines) };
-    // The bytes of the same packet were received with the snapshot; the rest is still in the socket.
+    // `rest` has the bytes of PING that were read together with the snapshot. Any others are still in the
+    // socket.
     let mut socket = socket.block().unwrap();
     while rest.len() < 14 {
         let mut byte = [0];
@@ -249,7 +251,8 @@ fn every_fault_of_the_disk_leaves_what_was_there_or_the_new_file() {
 fn the_final_sync_that_fails_is_no_success() {
     let snapshot = snapshot(1000);
     for bytes in framed(&snapshot) {
-        // Create, then a write for each piece; the syncs after them fail.
+        // The plan strikes every step, but this fault has an effect only on syncs: the create and the writes
+        // succeed, and the sync after them fails.
         let mut bed = Bed::new(Some(Plan { fault: FileFault::SyncError, first: 1, count: 1000, seed: 0 }));
         bed.send(&bytes);
         bed.fails("EIO of the final fsync");
@@ -288,7 +291,8 @@ fn d1_d7_a_cancel_ends_a_silent_download_at_once() {
         let cancelled = Instant::now();
         drop(bed.download.take());
         let dropped = cancelled.elapsed();
-        // The primary sees the end: the thread has closed its socket, after it has removed the file.
+        // The primary sees the end of the connection, because the drop has shut the socket down. The thread
+        // then removes the file.
         bed.primary.set_read_timeout(Some(DEADLINE)).unwrap();
         assert_eq!(bed.primary.read(&mut [0]).unwrap_or(0), 0, "{sent:?}");
         bed.temporary_is_gone();
