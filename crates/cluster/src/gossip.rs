@@ -43,7 +43,7 @@ pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_
 
 /// Handles the gossip entries of an unknown sender. This is wrong on purpose: it is called only if a test has
 /// switched on `Mistake::StrangersBelieved`.
-pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
+pub(crate) fn of_unknown_node(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
     for entry in gossip.entries() {
         if m.table.find(&entry.node).is_none() {
             unknown(m, &entry);

@@ -55,7 +55,7 @@ pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
 /// after a minority (F-23), in which voters with newer state can report it. All links are dialled again,
 /// because an answer that waits on an old link may be from before the suspension; links to replicas, too,
 /// because a replica may have become a voter.
-pub(crate) fn suspensions(m: &mut ClusterMachine) {
+pub(crate) fn after_standstill(m: &mut ClusterMachine) {
     if is_made(Mistake::ServesAfterStandstill) {
         return;
     }

@@ -86,7 +86,7 @@ fn links(m: &ClusterMachine) {
         }
     }
     let unknown = m.links.iter().filter(|(_, link)| link.node().is_none()).map(|(key, _)| key);
-    assert!(unknown.eq(m.links.unknown().map(|(key, _)| key)), "links without a node are known apart");
+    assert!(unknown.eq(m.links.without_node().map(|(key, _)| key)), "links without a node are known apart");
     if let Some(replica) = m.failover.paused.replica() {
         assert!(m.table.has(replica), "S-9: paused for a node that is gone");
     }

@@ -568,7 +568,7 @@ impl Cluster {
         match *input {
             ClusterInput::Tick => cron::tick(m),
             ClusterInput::Deadline => cron::expired(m),
-            ClusterInput::Suspension => health::suspensions(m),
+            ClusterInput::Suspension => health::after_standstill(m),
             ClusterInput::Connected { link } => cron::connected(m, link),
             ClusterInput::ReceivedMessage { link, bytes } => receive::bytes(m, link, bytes),
             ClusterInput::Sent { link, lane, bytes } => info::sent(m, link, lane, bytes),

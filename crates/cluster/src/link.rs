@@ -126,7 +126,7 @@ pub(crate) struct Links {
     /// The sum of `kept` of all links.
     kept: usize,
     /// Positions of links without a node.
-    unknown: BTreeSet<u32>,
+    without_node: BTreeSet<u32>,
 }
 
 impl Links {
@@ -138,7 +138,7 @@ impl Links {
             (self.places.len() - 1) as u32
         });
         if link.node().is_none() {
-            self.unknown.insert(index);
+            self.without_node.insert(index);
         }
         let place = &mut self.places[index as usize];
         place.1 = Some(Box::new(link));
@@ -161,7 +161,7 @@ impl Links {
         let link = place.1.take()?;
         self.live -= 1;
         self.kept -= link.kept;
-        self.unknown.remove(&key.index);
+        self.without_node.remove(&key.index);
         if let Some(next) = place.0.checked_add(1) {
             place.0 = next;
             self.free.push(key.index);
@@ -190,7 +190,7 @@ impl Links {
             && let LinkKind::In { node, .. } = &mut link.kind
         {
             *node = Some(ix);
-            self.unknown.remove(&key.index);
+            self.without_node.remove(&key.index);
         }
     }
 
@@ -199,13 +199,13 @@ impl Links {
     pub(crate) fn unbind(&mut self, key: LinkKey) {
         if let Some(LinkKind::In { node, .. }) = self.get_mut(key).map(|link| &mut link.kind) {
             *node = None;
-            self.unknown.insert(key.index);
+            self.without_node.insert(key.index);
         }
     }
 
     /// Links without a node. O(links without a node).
-    pub(crate) fn unknown(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {
-        self.unknown.iter().filter_map(|index| {
+    pub(crate) fn without_node(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {
+        self.without_node.iter().filter_map(|index| {
             let (generation, link) = &self.places[*index as usize];
             Some((LinkKey { index: *index, generation: *generation }, link.as_deref()?))
         })
@@ -213,9 +213,9 @@ impl Links {
 
     /// The link without a node that has the most bytes of incomplete messages; `None` if none of them has
     /// any.
-    pub(crate) fn fullest_stranger(&self) -> Option<LinkKey> {
-        let unknown = self.unknown().filter(|(_, link)| link.kept > 0);
-        unknown.max_by_key(|(_, link)| link.kept).map(|(key, _)| key)
+    pub(crate) fn fullest_without_node(&self) -> Option<LinkKey> {
+        let without_node = self.without_node().filter(|(_, link)| link.kept > 0);
+        without_node.max_by_key(|(_, link)| link.kept).map(|(key, _)| key)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -224,7 +224,7 @@ impl Links {
 
     /// The first link without a node for which `is_wanted` holds.
     pub(crate) fn find_unbound(&self, is_wanted: impl Fn(&BusLink) -> bool) -> Option<LinkKey> {
-        self.unknown().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
+        self.without_node().find(|(_, link)| is_wanted(link)).map(|(key, _)| key)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkKey, &BusLink)> {

@@ -249,7 +249,7 @@ impl ClusterMachine {
         rng: Rng,
     ) -> ClusterMachine {
         let shard = table.me().shown_shard();
-        let told =
+        let published =
             PublishedView { current_epoch: epochs.current, claim: OwnClaim::Replica { of: None }, shard };
         let mut machine = ClusterMachine {
             settings,
@@ -269,7 +269,7 @@ impl ClusterMachine {
                 last_minority: None,
                 stood_until: None,
             },
-            durable: Durable::new(told),
+            durable: Durable::new(published),
             failover: Failovers {
                 paused: ManualFailover::Off,
                 candidacy: Candidacy::default(),

@@ -168,7 +168,7 @@ pub enum MigrationInput<'a> {
     /// The data of this node are replaced by other data.
     DataReplaced,
     /// The primary of this node, an append-only file or a snapshot reports a move.
-    Told { job: &'a SlotMove, from: ReportSource },
+    Reported { job: &'a SlotMove, from: ReportSource },
     /// The primary of this node, or an append-only file, reports the end of a move.
     ReportedEnd { job: JobName, success: bool, message: &'a [u8] },
     /// A reported move cannot continue, because this node has become the primary.

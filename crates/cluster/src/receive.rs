@@ -81,7 +81,7 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
 /// then the link that received bytes last.
 fn limit_kept(m: &mut ClusterMachine, last: LinkKey) {
     while m.links.kept() > KEPT_MAX {
-        let key = m.links.fullest_stranger().unwrap_or(last);
+        let key = m.links.fullest_without_node().unwrap_or(last);
         let peer = peer_of(m, key);
         log!(
             m,
@@ -290,7 +290,7 @@ fn talk(
     }
     let Some(ix) = sender else {
         if is_made(Mistake::StrangersBelieved) {
-            gossip::of_stranger(m, gossip);
+            gossip::of_unknown_node(m, gossip);
         }
         return;
     };

@@ -26,7 +26,7 @@ pub enum ValidValues {
     /// A number from the first to the second.
     Range(i128, i128),
     /// The type of the directive sets no limits that could be listed in a reply.
-    Unknown,
+    Unlimited,
 }
 
 impl ParamFacts {
@@ -91,6 +91,6 @@ fn accepted(kind: &ParamKind) -> ValidValues {
         ParamKind::Choice { names, .. } => ValidValues::Names(names.iter().map(|(name, _)| *name).collect()),
         ParamKind::Flags { names } => ValidValues::Names(names.iter().map(|(name, _)| *name).collect()),
         ParamKind::Int { min, max, .. } => ValidValues::Range(*min, *max),
-        _ => ValidValues::Unknown,
+        _ => ValidValues::Unlimited,
     }
 }

@@ -112,14 +112,14 @@ impl Control {
     pub fn codes_of_payload(
         &self,
         payload: &[u8],
-        must_obey: bool,
+        is_replicated: bool,
     ) -> Result<Vec<Result<Arc<[u8]>, CmdError>>, CmdError> {
         let is_relaxed =
             self.config.choice::<RdbVersionCheck>(param::RDB_VERSION_CHECK) == RdbVersionCheck::Relaxed;
         let options = ReadOptions {
             // A payload already accepted by another server is accepted here
             // whatever `rdb-version-check` says.
-            unknown: if is_relaxed || must_obey { Unknown::Skip } else { Unknown::Refuse },
+            unknown: if is_relaxed || is_replicated { Unknown::Skip } else { Unknown::Refuse },
             checksum: !self.debug.skip_checksum,
             ..ReadOptions::default()
         };
@@ -146,9 +146,9 @@ impl Control {
 
     /// The limits of the machine (the interpreter) that loads a script; more generous if another server has
     /// accepted the script.
-    pub fn limits_of_load(&self, must_obey: bool) -> MachineLimits {
+    pub fn limits_of_load(&self, is_replicated: bool) -> MachineLimits {
         let limits = machine_limits(&self.config);
-        if must_obey { limits.of_accepted() } else { limits }
+        if is_replicated { limits.of_accepted() } else { limits }
     }
 
     /// SCRIPT KILL and FUNCTION KILL: the suspended run ends instead of continuing.
@@ -156,7 +156,7 @@ impl Control {
         let Some(running) = self.scripts.running.as_deref_mut() else {
             return Err(CmdError::text("NOTBUSY No scripts in execution right now."));
         };
-        if running.must_obey {
+        if running.is_replicated {
             return Err(CmdError::text(
                 "UNKILLABLE The busy script was sent by a master instance in the context of replication and cannot be killed.",
             ));

@@ -187,6 +187,7 @@ impl Db {
     /// a call that has reached the last hash makes the next one begin again.
     pub(crate) fn next_volatile_due(&mut self, now_ms: i64) -> VolatileDue {
         if self.tables.hidden.is_none() && self.detached.is_empty() {
+            self.volatile_cursor = None;
             let due = self.volatile.due(None, now_ms).next();
             return due.map_or(VolatileDue::None, |(_, key)| VolatileDue::Hash(key.clone()));
         }
@@ -275,7 +276,8 @@ impl Db {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
         let keys: usize = store.keys.iter().map(|(_, key)| heap::block(key.len())).sum();
-        let scratch = store.scratch.heap_bytes() + self.volatile.footprint();
+        let cursor = self.volatile_cursor.as_ref().map_or(0, |(_, key)| heap::block(key.len()));
+        let scratch = store.scratch.heap_bytes() + self.volatile.footprint() + cursor;
         let tables = store.slab.bytes_directories() + store.values.bytes() + store.keys.bytes();
         self.index_bytes()
             + self.expires_bytes()

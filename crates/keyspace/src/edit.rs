@@ -160,7 +160,7 @@ impl Edit<'_, Set> {
 impl<C: Editable> Drop for Edit<'_, C> {
     fn drop(&mut self) {
         if self.open.is_some() {
-            self.close(C::UNSAID, 1);
+            self.close(C::DEFAULT_EVENT, 1);
             // If a test is failing already, only that failure should be reported.
             debug_assert!(std::thread::panicking(), "an edit was dropped without saying what it did");
         }
@@ -172,7 +172,7 @@ pub trait Editable: Collection {
     /// Whether clients can wait for a key to hold more elements.
     const IS_WAITED_FOR: bool;
     /// The event of an edit that was dropped without an end.
-    const UNSAID: Event;
+    const DEFAULT_EVENT: Event;
 
     /// Hands over the parts that changes have replaced, to be freed on another thread.
     fn discard_garbage(context: &mut Self::Context, effects: &mut Effects);
@@ -180,7 +180,7 @@ pub trait Editable: Collection {
 
 impl Editable for List {
     const IS_WAITED_FOR: bool = true;
-    const UNSAID: Event = Event::LSet;
+    const DEFAULT_EVENT: Event = Event::LSet;
 
     #[inline]
     fn discard_garbage(context: &mut ListContext, effects: &mut Effects) {
@@ -193,7 +193,7 @@ impl Editable for List {
 
 impl Editable for Hash {
     const IS_WAITED_FOR: bool = false;
-    const UNSAID: Event = Event::HSet;
+    const DEFAULT_EVENT: Event = Event::HSet;
 
     #[inline]
     fn discard_garbage(context: &mut HashContext, effects: &mut Effects) {
@@ -203,7 +203,7 @@ impl Editable for Hash {
 
 impl Editable for Zset {
     const IS_WAITED_FOR: bool = true;
-    const UNSAID: Event = Event::ZAdd;
+    const DEFAULT_EVENT: Event = Event::ZAdd;
 
     #[inline]
     fn discard_garbage(context: &mut ZsetContext, effects: &mut Effects) {
@@ -216,7 +216,7 @@ impl Editable for Zset {
 
 impl Editable for Set {
     const IS_WAITED_FOR: bool = false;
-    const UNSAID: Event = Event::SAdd;
+    const DEFAULT_EVENT: Event = Event::SAdd;
 
     #[inline]
     fn discard_garbage(context: &mut SetContext, effects: &mut Effects) {

@@ -45,6 +45,8 @@ pub struct ExpireWalk {
     dbs_left: usize,
     /// Number of keys still to look at in the present database; `None` before its first step.
     keys_left: Option<usize>,
+    /// Number of steps in the present database that found hidden hashes alone.
+    hidden_steps: usize,
     round: Round,
     /// Keys that a step is about to delete.
     due: Vec<Handle>,
@@ -67,6 +69,7 @@ impl ExpireWalk {
     pub fn begin(&mut self, databases: usize) {
         self.dbs_left = databases;
         self.keys_left = None;
+        self.hidden_steps = 0;
         self.round = Round::default();
     }
 
@@ -84,6 +87,7 @@ impl ExpireWalk {
         self.db += 1;
         self.dbs_left -= 1;
         self.keys_left = None;
+        self.hidden_steps = 0;
         self.round = Round::default();
     }
 }
@@ -106,6 +110,10 @@ const KEYS_PER_STEP: usize = 8;
 /// Maximum number of fields that a step deletes, and so that one command of the replication stream deletes.
 const FIELDS_PER_STEP: usize = 64;
 
+/// Maximum number of steps in a database and cycle that find hidden hashes alone. The next cycle continues
+/// after these hashes.
+const HIDDEN_STEPS: usize = 16;
+
 /// Maximum number of databases that a step looks at to find one with keys or fields that expire.
 const DATABASES_PER_STEP: usize = 64;
 
@@ -126,7 +134,9 @@ impl Keyspace {
             let number = walk.db % count;
             let fields = self.expire_fields_of_one(number, cycle.now_ms, effects);
             let round = self.expire_keys(number, cycle, walk, effects);
-            let (fields, has_more_fields) = (fields.unwrap_or(0), fields.is_none_or(|fields| fields > 0));
+            walk.hidden_steps += usize::from(fields.is_none());
+            let has_more_fields = fields.map_or(walk.hidden_steps < HIDDEN_STEPS, |fields| fields > 0);
+            let fields = fields.unwrap_or(0);
             if has_more_fields || walk.keys_left.is_some_and(|left| left > 0) {
                 return ExpireOutcome { fields, ..round };
             }

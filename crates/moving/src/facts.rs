@@ -171,8 +171,10 @@ pub enum ClientRole {
 /// A cluster as the node that was asked sees it, and the answers of each other node about itself.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterFacts {
-    /// The nodes, in the order of the reply.
+    /// The nodes, in the order of the reply; of a large cluster only the first ones and the asked one.
     pub nodes: Vec<ClusterNodeFact>,
+    /// Number of nodes that are not in `nodes`.
+    pub omitted: usize,
     /// Ranges of slots without an owner, first and last slot of each.
     pub uncovered: Vec<(u16, u16)>,
 }

@@ -142,7 +142,7 @@ pub struct ScriptRights {
     pub is_full: bool,
     /// The command comes from this server's primary or from a log that is replayed, so the run
     /// must not be refused.
-    pub must_obey: bool,
+    pub is_replicated: bool,
     /// The run may be paused and continued later.
     pub may_stand_still: bool,
     /// The cluster slot that the calls are restricted to.
@@ -153,7 +153,7 @@ impl ScriptRights {
     /// Lifts the memory limit for a script from the primary or a replayed log: a failure here would
     /// make the data differ.
     pub fn lift_limit(self, machine: &mut ScriptMachine) {
-        if self.must_obey {
+        if self.is_replicated {
             machine.set_limit(MachineLimits::ACCEPTED_BYTES);
         }
     }

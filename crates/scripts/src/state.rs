@@ -222,7 +222,7 @@ pub struct RunningScript {
     /// The script was started by EVAL or a related command, not by FCALL.
     pub is_eval: bool,
     /// The command came from this server's primary or from a replayed log, so the script must not be killed.
-    pub must_obey: bool,
+    pub is_replicated: bool,
     /// The script has called a command that writes.
     pub has_written: bool,
     /// If set, the script ends with this reason instead of continuing.
@@ -273,11 +273,11 @@ impl ScriptWatch {
     /// first time that the server waits.
     pub fn end_for_server(&mut self) -> Option<String> {
         let running = self.running.as_deref_mut()?;
-        if !running.has_written && !running.must_obey {
+        if !running.has_written && !running.is_replicated {
             running.ending.get_or_insert(EarlyEnd::ServerEnds);
         } else if !std::mem::replace(&mut running.delays_end, true) {
             let what =
-                if running.must_obey { "a script of the primary" } else { "a script that has written" };
+                if running.is_replicated { "a script of the primary" } else { "a script that has written" };
             return Some(format!(
                 "The end of the server waits for {what}, for as long as that takes: {}. To end the server without the changes of that \
                  script, and without saving: SHUTDOWN NOSAVE FORCE NOW",

@@ -61,12 +61,12 @@ impl LoadedHistory {
         }
     }
 
-    /// Notes that another file follows, after a log (`is_behind_log`) or after a base. If a history begins
+    /// Notes that another file follows, after a log (`is_after_log`) or after a base. If a history begins
     /// in the file after a base without a position, there is no gap, because a base may be older than the
     /// history. After a log without a position there is one, because the log may have lost all of its
     /// annotations.
-    pub fn begin_file(&mut self, is_behind_log: bool) {
-        self.left_at = (is_behind_log || self.replid.is_some()).then(|| (self.replid.clone(), self.offset));
+    pub fn begin_file(&mut self, is_after_log: bool) {
+        self.left_at = (is_after_log || self.replid.is_some()).then(|| (self.replid.clone(), self.offset));
     }
 
     /// Whether the end of a file is missing although another follows: the data then belong to no history.

@@ -62,7 +62,7 @@ pub(crate) fn handle(m: &mut ClusterMachine, input: MigrationInput<'_>) {
             }
         }
         MigrationInput::DataReplaced => forget_all(m),
-        MigrationInput::Told { job, from } => told(m, job, from),
+        MigrationInput::Reported { job, from } => reported(m, job, from),
         MigrationInput::ReportedEnd { job, success, message } => {
             let state = if success { ImportState::Success } else { ImportState::Failed };
             end(m, job, state, String::from_utf8_lossy(message).into_owned().into());
@@ -296,7 +296,7 @@ fn hand_over(m: &mut ClusterMachine, name: JobName) {
     }
 }
 
-fn told(m: &mut ClusterMachine, job: &SlotMove, from: ReportSource) {
+fn reported(m: &mut ClusterMachine, job: &SlotMove, from: ReportSource) {
     let job = SlotMove { source: None, ..job.clone() };
     let import =
         ImportJob::new(&job, ImportState::OccurringOnPrimary, None, m.time.now, m.time.wall_ms / 1_000);

@@ -470,7 +470,7 @@ fn cb_a15_the_rows_are_those_of_the_reference_the_newest_first() {
     assert_eq!(row.numbers.map(|number| number.1 - created), [0, 2, 2]);
     // A node that knows a move only from a report shows neither its source nor its target.
     let second = SlotMove { name: JobName([b'b'; 40]), ..job(&network, 1, &[(9_000, 9_001)]) };
-    step(&mut network, MigrationInput::Told { job: &second, from: ReportSource::Snapshot });
+    step(&mut network, MigrationInput::Reported { job: &second, from: ReportSource::Snapshot });
     let rows: Vec<_> = network.peers[0].cluster.migrations().collect();
     assert_eq!(rows[0].name, JOB, "one of a file stands at the tail");
     assert_eq!((rows[1].nodes, rows[1].state), (None, "occurring-on-primary"));
@@ -482,7 +482,7 @@ fn cb_a16_finished_jobs_are_forgotten_from_the_tail_on() {
     network.configure(0, |settings| settings.migration.log_len_max = 2);
     for number in b'b'..=b'f' {
         let told = SlotMove { name: JobName([number; 40]), ..job(&network, 1, &[(9_000, 9_000)]) };
-        step(&mut network, MigrationInput::Told { job: &told, from: ReportSource::Command });
+        step(&mut network, MigrationInput::Reported { job: &told, from: ReportSource::Command });
         let end = MigrationInput::ReportedEnd { job: told.name, success: true, message: b"" };
         step(&mut network, end);
     }

@@ -16,7 +16,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldExpiry {
     /// No option was given.
-    Unknown,
+    NotGiven,
     Keep,
     Persist,
     /// The argument at this index gives the expiry, in this unit.
@@ -47,7 +47,7 @@ struct FieldOptions {
 impl FieldOptions {
     fn parse(args: Args<'_>, range: Range<usize>, asked: FieldCommand) -> Result<FieldOptions, CmdError> {
         let mut options =
-            FieldOptions { key: Presence::Any, fields: Presence::Any, expiry: FieldExpiry::Unknown };
+            FieldOptions { key: Presence::Any, fields: Presence::Any, expiry: FieldExpiry::NotGiven };
         let mut i = range.start;
         while i < range.end {
             i += options.take(args, i, range.end, asked).ok_or(CmdError::Syntax)?;
@@ -75,13 +75,13 @@ impl FieldOptions {
             () => None,
         };
         if let Some(simple) = simple {
-            let fits = self.expiry == FieldExpiry::Unknown || self.expiry == simple;
+            let fits = self.expiry == FieldExpiry::NotGiven || self.expiry == simple;
             self.expiry = simple;
             return fits.then_some(1);
         }
         let unit = ExpiryUnit::of(args.at(i))?;
         let again = matches!(self.expiry, FieldExpiry::Given(before, _) if before == unit);
-        if i + 1 >= end || !(again || self.expiry == FieldExpiry::Unknown) {
+        if i + 1 >= end || !(again || self.expiry == FieldExpiry::NotGiven) {
             return None;
         }
         self.expiry = FieldExpiry::Given(unit, i + 1);
@@ -236,7 +236,7 @@ pub(super) fn hgetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             FieldExpiry::Persist if expiry.is_some() => hash.set_expiry(name, None, context),
             FieldExpiry::Given(..) if passed => hash.remove(name, context),
             FieldExpiry::Given(..) => hash.set_expiry(name, at, context),
-            FieldExpiry::Persist | FieldExpiry::Unknown | FieldExpiry::Keep => false,
+            FieldExpiry::Persist | FieldExpiry::NotGiven | FieldExpiry::Keep => false,
         };
         if changes {
             changed.push(name);

@@ -38,7 +38,7 @@ impl<'a> Increment<'a> {
     fn parse(args: Args<'a>) -> Result<Increment<'a>, CmdError> {
         let mut options = Increment {
             condition: Condition::Always,
-            expiry: ExpiryOption::Unknown,
+            expiry: ExpiryOption::NotGiven,
             only_first_expiry: false,
             amount: None,
             lower: None,
@@ -51,7 +51,7 @@ impl<'a> Increment<'a> {
         }
         match options.expiry {
             ExpiryOption::Persist if options.only_first_expiry => Err(CmdError::Syntax),
-            ExpiryOption::Unknown if options.only_first_expiry => Err(ENX_ALONE),
+            ExpiryOption::NotGiven if options.only_first_expiry => Err(ENX_ALONE),
             _ => Ok(options),
         }
     }
@@ -68,7 +68,7 @@ impl<'a> Increment<'a> {
         } else if args.is(i, "SATURATE") {
             self.saturates = true;
         } else if args.is(i, "PERSIST")
-            && matches!(self.expiry, ExpiryOption::Unknown | ExpiryOption::Persist)
+            && matches!(self.expiry, ExpiryOption::NotGiven | ExpiryOption::Persist)
         {
             self.expiry = ExpiryOption::Persist;
         } else {
@@ -93,7 +93,7 @@ impl<'a> Increment<'a> {
         } else {
             let unit = ExpiryUnit::of(args.at(i))?;
             let again = matches!(self.expiry, ExpiryOption::Given(before, _) if before == unit);
-            if !again && self.expiry != ExpiryOption::Unknown {
+            if !again && self.expiry != ExpiryOption::NotGiven {
                 return None;
             }
             self.expiry = ExpiryOption::Given(unit, i + 1);

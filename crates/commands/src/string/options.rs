@@ -41,7 +41,7 @@ pub(super) enum Condition<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExpiryOption {
     /// No option was given.
-    Unknown,
+    NotGiven,
     Keep,
     Persist,
     /// The argument at this index gives the expiry, in this unit.
@@ -52,7 +52,7 @@ impl<'a> Options<'a> {
     /// Reads the options from the argument at `first` on. Amounts are not parsed yet, because later
     /// syntax errors take precedence.
     pub(super) fn parse(args: Args<'a>, first: usize, accepted: OptionsOf) -> Result<Options<'a>, CmdError> {
-        let mut options = Options { condition: Condition::Always, get: false, expiry: ExpiryOption::Unknown };
+        let mut options = Options { condition: Condition::Always, get: false, expiry: ExpiryOption::NotGiven };
         let mut i = first;
         while i < args.len() {
             i += options.take(args, i, accepted).ok_or(CmdError::Syntax)?;
@@ -75,12 +75,12 @@ impl<'a> Options<'a> {
             self.get = true;
         } else if stores
             && args.is(i, "KEEPTTL")
-            && matches!(self.expiry, ExpiryOption::Unknown | ExpiryOption::Keep)
+            && matches!(self.expiry, ExpiryOption::NotGiven | ExpiryOption::Keep)
         {
             self.expiry = ExpiryOption::Keep;
         } else if !stores
             && args.is(i, "PERSIST")
-            && matches!(self.expiry, ExpiryOption::Unknown | ExpiryOption::Persist)
+            && matches!(self.expiry, ExpiryOption::NotGiven | ExpiryOption::Persist)
         {
             self.expiry = ExpiryOption::Persist;
         } else if accepted == OptionsOf::Set && args.is(i, "IFEQ") && self.condition == Condition::Always {
@@ -92,7 +92,7 @@ impl<'a> Options<'a> {
         } else {
             let unit = ExpiryUnit::of(word)?;
             let again = matches!(self.expiry, ExpiryOption::Given(before, _) if before == unit);
-            if i + 1 >= args.len() || !(again || self.expiry == ExpiryOption::Unknown) {
+            if i + 1 >= args.len() || !(again || self.expiry == ExpiryOption::NotGiven) {
                 return None;
             }
             self.expiry = ExpiryOption::Given(unit, i + 1);
@@ -112,7 +112,7 @@ impl ExpiryOption {
     ) -> Result<Option<i64>, CmdError> {
         match self {
             ExpiryOption::Given(unit, index) => expiry_at(args, index, unit, now_ms, command).map(Some),
-            ExpiryOption::Unknown | ExpiryOption::Keep | ExpiryOption::Persist => Ok(None),
+            ExpiryOption::NotGiven | ExpiryOption::Keep | ExpiryOption::Persist => Ok(None),
         }
     }
 

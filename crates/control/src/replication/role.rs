@@ -165,8 +165,8 @@ impl ReplicaRole {
     /// lost link counts as contact until its loss. If this server was stopped, it noticed the loss only
     /// when it continued, so the last activity of the primary counts instead.
     pub fn contact_s(&self) -> i64 {
-        let suspensions = self.down_since_s - self.seen_up_s > STOOD_STILL_S;
-        let of_this = match self.heard_s > 0 && (self.down_since_s == 0 || suspensions) {
+        let was_suspended = self.down_since_s - self.seen_up_s > STOOD_STILL_S;
+        let of_this = match self.heard_s > 0 && (self.down_since_s == 0 || was_suspended) {
             true => self.heard_s,
             false => self.down_since_s.max(self.heard_s),
         };
@@ -182,9 +182,9 @@ impl ReplicaRole {
     /// The value of [`ReplicaRole::contact_s`] when this server stops following the primary and keeps the
     /// data. `was_up`: whether the link was up.
     pub fn contact_at_end_s(&self, was_up: bool, now_s: i64) -> i64 {
-        let suspensions = self.seen_up_s > 0 && now_s - self.seen_up_s > STOOD_STILL_S;
+        let was_suspended = self.seen_up_s > 0 && now_s - self.seen_up_s > STOOD_STILL_S;
         match was_up {
-            true if suspensions => self.heard_s,
+            true if was_suspended => self.heard_s,
             true => now_s,
             false => self.contact_s(),
         }

@@ -312,7 +312,7 @@ fn tell_of_snapshots(core: &mut Core, now: Now) {
         if mode.machine.has_import(JobName(import.name)) {
             continue;
         }
-        let input = MigrationInput::Told { job: &move_of(import), from: ReportSource::Snapshot };
+        let input = MigrationInput::Reported { job: &move_of(import), from: ReportSource::Snapshot };
         mode.machine.step(now, &ClusterInput::Migration(input));
     }
 }

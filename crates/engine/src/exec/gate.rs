@@ -173,7 +173,7 @@ impl Gate {
 
     #[inline]
     fn pending_in_call(&self, spec: &Spec, session: &Session, call: CallRights) -> u32 {
-        let asker = if call.must_obey { Asker::ObeyedCall } else { Asker::Call };
+        let asker = if call.is_replicated { Asker::ObeyedCall } else { Asker::Call };
         let own = if call.is_read_only { READ_ONLY_SCRIPT & self.concerns_of(spec) } else { 0 };
         self.pending_inside(spec, session, asker) | own
     }

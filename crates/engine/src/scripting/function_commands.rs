@@ -90,13 +90,13 @@ impl Engine {
         let code = args.at(args.len() - 1);
         let head = library_head(code).map_err(without_code)?;
         self.core.control.functions.may_load(&head.name, replaces).map_err(without_code)?;
-        let must_obey = session.caller.must_obey();
+        let is_replicated = session.caller.must_obey();
         let limits = limits_of_library(&self.core.control.config, &session.caller);
         let images = self.core.control.functions.images();
         let (mut load, machine) =
             LibraryLoad::begin(head, code.into(), replaces, limits, images).map_err(without_code)?;
-        load.ns_left = if must_obey { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
-        self.begin_load_run((load, machine), None, must_obey, unit, session, args, now, process)
+        load.ns_left = if is_replicated { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
+        self.begin_load_run((load, machine), None, is_replicated, unit, session, args, now, process)
     }
 
     /// FUNCTION RESTORE: the programs of the libraries run one after another, in slices, like the program of
@@ -123,8 +123,8 @@ impl Engine {
                 ));
             }
         };
-        let must_obey = session.caller.must_obey();
-        let codes = self.core.control.codes_of_payload(args.at(2), must_obey)?;
+        let is_replicated = session.caller.must_obey();
+        let codes = self.core.control.codes_of_payload(args.at(2), is_replicated)?;
         let limits = limits_of_library(&self.core.control.config, &session.caller);
         let restored = self.core.control.functions.beside();
         let mut restore = Box::new(RestoreRun { codes: codes.into(), restored, policy, limits });
@@ -132,8 +132,8 @@ impl Engine {
             let name: Arc<[u8]> = Arc::default();
             return self.scripts().end_restore(*restore, &name, session).map(|_| Outcome::Done);
         };
-        load.ns_left = if must_obey { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
-        self.begin_load_run((load, machine), Some(restore), must_obey, unit, session, args, now, process)
+        load.ns_left = if is_replicated { u64::MAX } else { LOAD_MS_MAX * 1_000_000 };
+        self.begin_load_run((load, machine), Some(restore), is_replicated, unit, session, args, now, process)
     }
 
     /// Runs the first slice of a library's program.
@@ -142,7 +142,7 @@ impl Engine {
         &mut self,
         (load, mut machine): (LibraryLoad, Box<ScriptMachine>),
         restore: Option<Box<RestoreRun>>,
-        must_obey: bool,
+        is_replicated: bool,
         unit: &mut Unit,
         session: &mut Session,
         args: Args<'_>,
@@ -154,7 +154,7 @@ impl Engine {
         machine.vm.heap().host.clock = process.recent().mono_ns as f64 / 1e9;
         let rights = ScriptRights {
             is_read_only: true,
-            must_obey,
+            is_replicated,
             may_stand_still: unit.standing != Standing::Replay
                 && !self.core.control.persistence.saved_for_end,
             ..ScriptRights::default()

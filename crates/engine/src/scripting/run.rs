@@ -133,8 +133,8 @@ impl Engine {
         let slot = match kind {
             EvalKind::Sha => self.scripting.cache.find_sha(args.at(1)).ok_or(NO_SCRIPT)?,
             EvalKind::Text => {
-                let must_obey = unit.standing == Standing::Replay || session.caller.is_primary();
-                self.scripts().script_of_text(args.at(1), false, must_obey)?
+                let is_replicated = unit.standing == Standing::Replay || session.caller.is_primary();
+                self.scripts().script_of_text(args.at(1), false, is_replicated)?
             }
         };
         let Some(script) = self.scripting.cache.get(slot) else { return Err(NO_SCRIPT) };
@@ -438,7 +438,7 @@ impl Scripts<'_> {
                 name: run.name.shared(),
                 command: std::mem::take(&mut run.command),
                 is_eval: matches!(run.what, ScriptKind::Eval(_)),
-                must_obey: run.rights.must_obey,
+                is_replicated: run.rights.is_replicated,
                 has_written: run.has_written,
                 ending: None,
                 began_ns: run.began_ns,
@@ -454,7 +454,7 @@ impl Scripts<'_> {
     /// `maxmemory` only when they begin, unless `script-deny-oom-calls` is on.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory;
-        if limit > 0 && run.has_written && !run.rights.must_obey {
+        if limit > 0 && run.has_written && !run.rights.is_replicated {
             let beyond = process.counted_memory(&self.core.keyspace).saturating_sub(limit) as u64;
             self.core.stats.eviction.script_overrun_max =
                 self.core.stats.eviction.script_overrun_max.max(beyond);
@@ -552,7 +552,7 @@ impl Scripts<'_> {
 
     /// Sets a machine's memory limit back to that for clients' scripts.
     fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
-        if rights.must_obey {
+        if rights.is_replicated {
             machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
     }
@@ -566,7 +566,7 @@ impl Scripts<'_> {
         &mut self,
         text: &[u8],
         is_kept: bool,
-        must_obey: bool,
+        is_replicated: bool,
     ) -> Result<u32, CmdError> {
         let hash = self.core.keyspace.hasher().hash(text);
         if let Some(slot) = self.scripting.cache.find_text(hash, text) {
@@ -575,8 +575,8 @@ impl Scripts<'_> {
             }
             return Ok(slot);
         }
-        let added = self.add_script(text, hash, is_kept, self.core.control.limits_of_load(must_obey));
-        if must_obey && let Some(machine) = self.scripting.machine.as_mut() {
+        let added = self.add_script(text, hash, is_kept, self.core.control.limits_of_load(is_replicated));
+        if is_replicated && let Some(machine) = self.scripting.machine.as_mut() {
             machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
         added
@@ -624,7 +624,7 @@ impl Scripts<'_> {
     pub(crate) fn slot_of_run(&self, flags: ScriptFlags, rights: ScriptRights, args: Args<'_>) -> RunSlot {
         let is_free = flags.has(ScriptFlags::COMPATIBLE) || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         match args.spec() {
-            Some(spec) if self.core.control.cluster.is_some() && !is_free && !rights.must_obey => {
+            Some(spec) if self.core.control.cluster.is_some() && !is_free && !rights.is_replicated => {
                 match route_of(spec, args) {
                     SlotRoute::Slot(slot) => RunSlot::Of(slot.number()),
                     SlotRoute::Keyless | SlotRoute::Crosses => RunSlot::OfFirstCall,
@@ -650,8 +650,8 @@ impl Scripts<'_> {
             return Err(CmdError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
         }
         let is_replayed = unit.standing == Standing::Replay;
-        let must_obey = is_replayed || session.caller.is_primary();
-        let is_full = self.scripting.is_full && control.limits.maxmemory > 0 && !must_obey;
+        let is_replicated = is_replayed || session.caller.is_primary();
+        let is_full = self.scripting.is_full && control.limits.maxmemory > 0 && !is_replicated;
         let is_compatible = flags.has(ScriptFlags::COMPATIBLE);
         let writes = !flags.has(ScriptFlags::NO_WRITES);
         if control.is_stale() && !is_replayed && (is_compatible || !flags.has(ScriptFlags::ALLOW_STALE)) {
@@ -664,7 +664,7 @@ impl Scripts<'_> {
             });
         }
         if !is_compatible && writes {
-            if !must_obey {
+            if !is_replicated {
                 self.core.control.may_write_by_script()?;
             }
             if is_read_only {
@@ -685,7 +685,7 @@ impl Scripts<'_> {
             is_read_only: is_read_only || !is_compatible && !writes,
             allows_oom: !is_compatible && flags.has(ScriptFlags::ALLOW_OOM),
             is_full,
-            must_obey,
+            is_replicated,
             may_stand_still: !is_replayed && !control.persistence.saved_for_end,
             slot: RunSlot::Any,
         })

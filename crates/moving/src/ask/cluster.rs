@@ -58,16 +58,17 @@ fn own_open_slots(text: &[u8]) -> Vec<OpenSlotFact> {
 
 /// Parses the reply of CLUSTER NODES. [`NODES_MAX`] + 1 nodes are kept, and the asked one wherever it stands.
 pub(super) fn read(text: &[u8]) -> ClusterFacts {
-    let (mut owned, mut nodes) = (vec![false; usize::from(SLOTS)], Vec::new());
+    let (mut owned, mut nodes, mut omitted) = (vec![false; usize::from(SLOTS)], Vec::new(), 0);
     for line in text.split(|byte| *byte == b'\n') {
         // The slots of every node count, also of those that are not kept.
-        if let Some(node) = node_of(line, &mut owned)
-            && (nodes.len() <= NODES_MAX || node.is_asked_one)
-        {
+        let Some(node) = node_of(line, &mut owned) else { continue };
+        if nodes.len() <= NODES_MAX || node.is_asked_one {
             nodes.push(node);
+        } else {
+            omitted += 1;
         }
     }
-    ClusterFacts { nodes, uncovered: gaps_of(&owned) }
+    ClusterFacts { nodes, omitted, uncovered: gaps_of(&owned) }
 }
 
 /// Parses a line `ID HOST:PORT@BUS[,NAME…] FLAGS PRIMARY PING PONG EPOCH LINK SLOT…`.

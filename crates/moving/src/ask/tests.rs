@@ -227,8 +227,10 @@ fn slots_of_nodes_that_are_too_many_to_be_asked_have_an_owner() {
         format!("a h:{}@1 master - 0 0 0 connected {first}-{last}\n", node + 1)
     };
     let text: String = (0..256).map(line).collect();
+    let text = text + "a h:9@1 myself,slave - 0 0 0 connected\n";
     let facts = cluster::read(text.as_bytes());
-    assert_eq!((facts.nodes.len(), facts.uncovered.as_slice()), (201, &[][..]));
+    assert_eq!((facts.nodes.len(), facts.omitted, facts.uncovered.as_slice()), (202, 55, &[][..]));
+    assert!(facts.nodes[201].is_asked_one);
 }
 
 #[test]

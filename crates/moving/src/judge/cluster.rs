@@ -17,6 +17,14 @@ pub(super) fn judge(verdict: &mut Findings, cluster: &ClusterFacts, own: &InfoFa
         format!("{shards} primaries with slots, {replicas} replicas"),
         "a cluster moves shard by shard, while it serves: docs/moving-in.md",
     );
+    if cluster.omitted > 0 {
+        verdict.add(
+            FindingWeight::Look,
+            "cluster",
+            format!("{} further nodes are not counted, and were not asked", cluster.omitted),
+            "run --check-move with the address of each of them",
+        );
+    }
     slots(verdict, cluster);
     health(verdict, cluster);
     let views: Vec<(&ClusterNodeFact, &NodeView)> =

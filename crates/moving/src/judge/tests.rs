@@ -360,7 +360,7 @@ fn check_cluster(change: impl FnOnce(&mut ClusterFacts), wanted: &[&str]) {
         node(2, A_NODE),
         ClusterNodeFact { is_primary: false, has_slots: false, ..node(3, A_NODE) },
     ];
-    let mut cluster = ClusterFacts { nodes, uncovered: Vec::new() };
+    let mut cluster = ClusterFacts { nodes, ..ClusterFacts::default() };
     change(&mut cluster);
     check(|facts| facts.cluster = Some(Ok(cluster)), wanted);
 }

@@ -1,7 +1,7 @@
 //! The largest keys, and in a cluster the largest hash slots, found by a scan of all entries in slices.
 
 use sluice_base::crc16::SLOT_COUNT;
-use sluice_base::key_slot;
+use sluice_base::{HashSeed, key_slot, siphash13};
 use sluice_keyspace::{Entry, Keyspace, Layout, ValueRef};
 use sluice_value::Type;
 use std::sync::Arc;
@@ -12,6 +12,9 @@ pub const KEYS_SHOWN: usize = 20;
 const SLOTS_SHOWN: usize = 20;
 /// Bytes kept of a key's name.
 const NAME_BYTES_MAX: usize = 256;
+/// The seed by which whole names are hashed. It is fixed, because equal hashes only leave a key out of
+/// the list.
+const NAME_SEED: HashSeed = HashSeed { k0: 1, k1: 2 };
 /// The clock is read after about this many entries. Each entry costs two or three cache misses.
 const ENTRIES_AT_ONCE: u64 = 64;
 
@@ -24,6 +27,8 @@ pub struct LargeKey {
     pub name: Box<[u8]>,
     /// Whether `name` is only the beginning of the key's name.
     pub is_cut: bool,
+    /// Hash of the whole name.
+    name_hash: u64,
     /// Bytes of key and value, as MEMORY USAGE answers.
     pub bytes: usize,
     /// Type of the value.
@@ -161,15 +166,14 @@ impl KeyScan {
         let (name, kind) = (entry.key(), entry.type_of());
         let kept = name.get(..NAME_BYTES_MAX).unwrap_or(name);
         let is_cut = kept.len() < name.len();
-        // A scan may return an entry twice. Names of which only the beginning is kept may be different.
-        let is_same = |key: &LargeKey| {
-            key.db == db && *key.name == *kept && key.is_cut == is_cut && (!is_cut || key.bytes == bytes)
-        };
-        if self.so_far.iter().any(is_same) {
+        let name_hash = siphash13(NAME_SEED, name);
+        // A scan may return an entry twice.
+        if self.so_far.iter().any(|key| key.db == db && key.name_hash == name_hash && *key.name == *kept) {
             return;
         }
         let at = self.so_far.partition_point(|key| key.bytes >= bytes);
-        let key = LargeKey { db, name: kept.into(), is_cut, bytes, kind, elements: elements(entry.value()) };
+        let (name, elements) = (kept.into(), elements(entry.value()));
+        let key = LargeKey { db, name, is_cut, name_hash, bytes, kind, elements };
         self.so_far.insert(at, key);
         self.so_far.truncate(KEYS_SHOWN);
     }

@@ -108,8 +108,10 @@ impl Server {
     /// only when its event loop has failed.
     fn io_thread_stopped(&mut self, id: IoThreadId, failure: Option<&str>) {
         if self.io_threads.pool.stopped(id) {
-            let reason = failure.unwrap_or("it ended without being told to");
-            let text = format!("The event loop of an I/O thread failed ({reason}): its clients are closed.");
+            let text = match failure {
+                Some(reason) => format!("The event loop of an I/O thread failed ({reason}): its clients are closed."),
+                None => "An I/O thread ended unexpectedly: its clients are closed.".to_owned(),
+            };
             self.host.note(LogLevel::Warning, &text);
         }
         let is_lost = |owner: &SocketOwner| owner.io_thread() == Some(id);

@@ -38,7 +38,7 @@ pub(super) fn syncslots(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
 fn told(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "ESTABLISH") {
         let import = parse_establish(args, None)?;
-        let input = MigrationInput::Told { job: &move_of(&import), from: ReportSource::Command };
+        let input = MigrationInput::Reported { job: &move_of(&import), from: ReportSource::Command };
         step(ctx, input);
         ctx.imports.begin(import);
         ctx.effects.force();

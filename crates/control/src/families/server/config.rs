@@ -29,7 +29,7 @@ pub(super) fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     let reply = &mut ctx.reply;
     reply.array(found.len());
     for facts in found {
-        let says_more = facts.accepted != ValidValues::Unknown;
+        let says_more = facts.accepted != ValidValues::Unlimited;
         reply.map(3 + usize::from(facts.other_name.is_some()) + usize::from(says_more));
         for (field, word) in [("name", facts.name), ("type", facts.kind)] {
             reply.bulk(field.as_bytes());
@@ -46,7 +46,7 @@ pub(super) fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
                 let bounds = [min.to_string(), max.to_string()];
                 reply_words(reply, "range", &bounds.each_ref().map(String::as_str));
             }
-            ValidValues::Unknown => {}
+            ValidValues::Unlimited => {}
         }
     }
     Ok(Outcome::Done)

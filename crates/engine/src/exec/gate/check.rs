@@ -288,7 +288,7 @@ pub(crate) struct CallRights {
     /// The script has written: checks that could stop it half done are not asked any more.
     pub has_written: bool,
     /// The script was sent by this server's primary, or is in a log.
-    pub must_obey: bool,
+    pub is_replicated: bool,
     /// The script is in a log: its calls were checked before the log was written.
     pub is_replayed: bool,
 }

@@ -98,7 +98,7 @@ fn answers(check: Check) -> [&'static str; 3] {
         is_read_only: false,
         is_full: false,
         has_written: false,
-        must_obey: false,
+        is_replicated: false,
         is_replayed: false,
     };
     let called = gate.pass_called(spec, &session, call).is_some();

@@ -212,7 +212,7 @@ impl Engine {
                 false => run.rights.is_full && !run.rights.allows_oom && !run.has_written,
             },
             has_written: run.has_written,
-            must_obey: run.rights.must_obey,
+            is_replicated: run.rights.is_replicated,
             is_replayed: standing == Standing::Replay,
         };
         if self.core.control.persistence.aof.is_strict() {
@@ -295,7 +295,7 @@ impl Scripts<'_> {
     /// Whether a call that needs memory is checked against `maxmemory` itself: `script-deny-oom-calls`.
     fn asks_for_memory_again(&self, run: &ScriptRun) -> bool {
         self.core.control.limits.maxmemory > 0
-            && !run.rights.must_obey
+            && !run.rights.is_replicated
             && !run.rights.allows_oom
             && self.core.control.config.bool(sluice_config::param::SCRIPT_DENY_OOM_CALLS)
     }
