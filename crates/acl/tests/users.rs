@@ -336,7 +336,7 @@ fn roles_add_to_what_a_user_may() {
     }
     assert_eq!(check(&users, &["GET", "w:1"]), Some((Reason::Key, 1)));
     assert_eq!(check(&users, &["DEL", "r:1"]), Some((Reason::Key, 1)));
-    // A change to a role changes the users that hold it: older versions of these users are stale.
+    // A change to a role changes the users that hold it, so older versions of these users are stale.
     let held = users.get(b"u").unwrap().clone();
     set_role(&mut users, "reader", &["resetkeys", "~x:*", "clearselectors"]).unwrap();
     assert!(held.is_stale());

@@ -1,4 +1,5 @@
-//! The checkers as scripts see them: exit status, lines of the report, and changes of the files.
+//! Tests the checkers by what scripts see of them: exit status, lines of the report, and changes of the
+//! files.
 #![allow(missing_docs)]
 
 use sluice_base::progress::ProgressDisplay;
@@ -350,7 +351,7 @@ fn a_snapshot_before_the_commands_is_checked_with_them() {
         ],
     );
     let folder = Folder::new("preamble");
-    // A compressed snapshot, in the envelope of the release and in that of the drafts before it.
+    // A compressed snapshot is checked in the envelope of the release and in that of the drafts before it.
     let compressed = std::fs::read(corpus("rdb81-lz4.rdb")).expect("the corpus is there");
     let (envelope, frame) = compressed.split_at(7);
     for begin in [envelope, b"VKCS\x01\x01\x01\0"] {

@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use super::machine::now_ns;
 use super::report::Histogram;
 
-/// Connects to one of several loopback addresses, so that none runs out of ports.
+/// Connects to one of eight loopback addresses, chosen by `number`, so that no address runs out of ports.
 pub fn connect(port: u16, number: usize) -> TcpStream {
     let stream =
         TcpStream::connect((Ipv4Addr::new(127, 0, 0, 1 + (number % 8) as u8), port)).expect("connect");
@@ -18,7 +18,7 @@ pub fn connect(port: u16, number: usize) -> TcpStream {
     stream
 }
 
-/// An epoll set of connections with an index each.
+/// An epoll set of connections, each of which has an index.
 pub struct Set {
     epoll: OwnedFd,
     ready: Vec<epoll::Event>,
@@ -147,7 +147,7 @@ impl Load {
         }
     }
 
-    /// Receives; returns whether the batch is answered completely.
+    /// Receives available bytes; returns whether the batch is answered completely.
     fn pull(&mut self, index: usize, window: &mut Window) -> bool {
         let peer = &mut self.peers[index];
         let bytes = match peer.stream.read(&mut self.scratch) {

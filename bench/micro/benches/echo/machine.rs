@@ -148,7 +148,7 @@ impl Drop for Holder {
     }
 }
 
-/// Runs this program again; returns its first line.
+/// Starts this program again as a child; returns the child and the first line of its output.
 fn respawn(args: &[&str]) -> (Child, String) {
     let program = std::env::current_exe().expect("a program has a path");
     let mut child =

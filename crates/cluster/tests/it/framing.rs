@@ -1,4 +1,4 @@
-//! Messages in a stream that is split in different ways.
+//! Tests of messages in a stream that is split in different ways.
 
 use crate::drawn::Drawn;
 use crate::golden::MESSAGES;

@@ -1,4 +1,4 @@
-//! Stock Valkey nodes that start from files of this crate. The tests run where `SLUICE_PEER_SERVER` names the
+//! Stock Valkey nodes that start from files of this crate. The tests run if `SLUICE_PEER_SERVER` names the
 //! reference.
 
 use crate::reference::StockNode;

@@ -1,4 +1,4 @@
-//! The server arms. Each is the same application on another event loop.
+//! The server arms. Each arm runs the same application on a different event loop.
 
 mod mio_loop;
 mod ours;

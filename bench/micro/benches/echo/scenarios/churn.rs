@@ -98,8 +98,8 @@ struct Churn {
 struct Client {
     stream: TcpStream,
     got: usize,
-    /// The time from which the end of the connection is awaited: that of the client's own close, or of the
-    /// last byte of the reply.
+    /// The time at which the wait for the end of the connection begins: when the client has closed its side,
+    /// or when the last byte of the reply has arrived.
     asked_ns: u64,
 }
 
@@ -149,7 +149,7 @@ impl Churn {
         self.clients[index] = Some(Client { stream, got: 0, asked_ns: 0 });
     }
 
-    /// Receives; returns whether the end has arrived.
+    /// Receives from a client's connection; returns whether the end of the connection has arrived.
     fn pull(&mut self, index: usize, fin: &mut Histogram) -> bool {
         let Some(client) = &mut self.clients[index] else { return false };
         let mut reply = [0; BYTES];
