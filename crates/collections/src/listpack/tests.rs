@@ -74,7 +74,7 @@ fn a_listpack_is_a_vector_of_strings() {
     }
 }
 
-/// The bytes that 9.1.2 dumps for these elements.
+/// A listpack of these elements has the bytes that Valkey 9.1.2 dumps.
 #[test]
 fn the_reference_s_bytes() {
     let mut listpack = new();
@@ -111,7 +111,7 @@ fn the_reference_s_bytes() {
     assert_eq!(listpack.escape_ascii().to_string(), wanted.escape_ascii().to_string());
 }
 
-/// The bytes that 9.1.2 writes for strings of 16,378 and 16,379 bytes.
+/// The expected ends are those that Valkey 9.1.2 writes for strings of 16,378 and 16,379 bytes.
 #[test]
 fn the_length_at_the_end_takes_a_byte_more_from_the_reference_s_edge_on() {
     for (len, end) in [(16_378, &b"x\x7f\xff"[..]), (16_379, b"x\x01\x80\x80")] {
