@@ -1,4 +1,5 @@
-//! MIGRATE: the request to the process, commands that wait meanwhile, and the deletions at the end.
+//! Tests of MIGRATE: the request to the process, commands that wait until MIGRATE ends, and the deletions at
+//! its end.
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};

@@ -3,8 +3,7 @@
 use sluice_resp::{Value, decode};
 use sluice_testkit::Rig;
 
-/// Messages to a subscriber to everything since the last call: `channel message` without the common
-/// parts of the channels.
+/// The messages in a subscriber's output, each as `channel message` without the common parts of the channels.
 fn told(bytes: &[u8]) -> String {
     let mut rest = bytes;
     let mut all = Vec::new();

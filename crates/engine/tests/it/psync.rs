@@ -133,7 +133,7 @@ fn the_backlog_is_freed_when_no_replica_has_come_for_its_time_and_a_new_history_
     }
 }
 
-/// Bytes that the server has queued for a client and not sent.
+/// Number of bytes that the server has queued for a client and not sent.
 fn owed(rig: &Rig, client: SessionKey) -> usize {
     rig.engine.session(client).map_or(0, sluice_session::Session::output_bytes)
 }
@@ -194,7 +194,7 @@ fn restarted_from(rig: &mut Rig) -> Rig {
 fn restarted_from_with(rig: &mut Rig, directives: &[(&str, &str)]) -> Rig {
     rig.check("SAVE", "+OK");
     let mut restarted = Rig::with(directives);
-    // A second for the restart, and another id than that of the last run.
+    // The restart takes a second, and the server has another replication id than in its last run.
     restarted.pass_ms(1000);
     restarted.process.entropy = 0x99;
     assert_eq!(restarted.run("DEBUG CHANGE-REPL-ID"), "+OK");
@@ -217,7 +217,8 @@ fn after_a_restart_who_has_exactly_what_was_saved_goes_on_and_nobody_else() {
     let (_, line, missed) = psync(&mut restarted, &old, offset + 1);
     assert_eq!(line, format!("+CONTINUE {new}"));
     assert!(missed.starts_with(b"*2\r\n$6\r\nSELECT\r\n") && missed.ends_with(b"b\r\n$1\r\n2\r\n"));
-    // A crash after the save: a replica that received more has another history than this server.
+    // This stands for a crash after the save. A replica that received more has another history than this
+    // server.
     let after = number(&mut restarted, "master_repl_offset");
     for (id, wanted) in [(&old, offset), (&old, offset + 2), (&old, after + 1), (&new, offset)] {
         let (_, line, _) = psync(&mut restarted, id, wanted);
@@ -382,7 +383,7 @@ fn a_replica_that_has_come_back_counts_once() {
         ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK {offset}"));
     }
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
-    // The end of its former connection is not known yet.
+    // The replica comes back while the end of its former connection is not known yet.
     let back = comes(&mut rig, &replid, offset as i64 + 1);
     ask(&mut rig, back, &format!("REPLCONF ACK {offset} FACK {offset}"));
     assert_eq!(info(&mut rig, "replication", "connected_slaves"), "3");
@@ -585,7 +586,7 @@ fn replicas_that_come_within_the_delay_share_a_snapshot() {
     for client in coming {
         assert!(rig.output(client).starts_with(b"+FULLRESYNC"));
     }
-    // A number of replicas that reaches the maximum need not wait, nor does a replica that takes a file.
+    // Replicas whose number reaches the maximum do not wait for more, nor does a replica that takes a file.
     let three: Vec<SessionKey> = (0..3).map(|_| rig.connect()).collect();
     for client in &three {
         assert_eq!(rig.run_as(*client, "REPLCONF capa eof"), "+OK");
@@ -671,7 +672,7 @@ fn an_end_happens_once_and_nothing_is_executed_behind_it() {
     let saves = |rig: &Rig| rig.process.log.iter().filter(|(_, line)| line.contains("final RDB")).count();
     assert_eq!(saves(&rig), 1);
     rig.engine.stop();
-    // Timeouts of all kinds expire.
+    // Timeouts of all kinds expire during this time.
     rig.pass_ms(100_000);
     for _ in 0..3 {
         rig.end_iteration();
@@ -754,7 +755,7 @@ fn what_waits_behind_a_snapshot_goes_to_disk_and_does_not_count() {
         assert!(!piece.is_empty());
         assert!(piece.len() < (1 << 20) + (64 << 10), "no more than the window: {}", piece.len());
         got.extend(piece);
-        // Other clients go on meanwhile.
+        // Another client writes between the pieces.
         rig.run("SET late 1");
     }
     got.extend(read_all(&mut rig, replica));
@@ -791,7 +792,7 @@ fn packets_to_replicas_are_filled_where_the_configuration_asks_for_it() {
     }
 }
 
-/// The later connection ends: if the earlier one lives, the replica acknowledges on it again.
+/// The later connection ends. If the earlier one still lives, the replica acknowledges on it again.
 #[test]
 fn an_earlier_connection_counts_again_when_the_later_one_has_gone() {
     let (mut rig, _, replid) = with_replica(&[]);
