@@ -69,7 +69,7 @@ struct Bench {
     rng: Rng,
     /// Dialled links, with the number of the node at the other end.
     out: BTreeMap<LinkKey, usize>,
-    /// Accepted links of the other nodes, by their number.
+    /// Links accepted from the other nodes, by the number of the node.
     accepted: Vec<Option<LinkKey>>,
 }
 
@@ -78,7 +78,8 @@ fn ip_of(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, high, low)
 }
 
-/// The id of a node: 40 random hexadecimal digits, as in real ids, but the same for a number in every run.
+/// The id of a node: 40 random hexadecimal digits, as in real ids, but the same in every run for the same
+/// number.
 fn id_text(number: usize) -> String {
     let mut rng = Rng::new(number as u64);
     (0..40).map(|_| char::from(b"0123456789abcdef"[rng.below(16) as usize])).collect()
@@ -171,8 +172,8 @@ impl Bench {
         maps
     }
 
-    /// A message of a node with gossip about a random tenth of the nodes (at least three), and about those
-    /// for which `opinion` has a flag.
+    /// A message of a node with gossip about a random tenth of the nodes (at least three), and about all
+    /// nodes for which `opinion` returns a flag.
     fn message(
         &mut self,
         from: usize,

@@ -149,7 +149,7 @@ mod linux {
         spent: Mutex<Vec<u8>>,
     }
 
-    /// A second thread commits, and notifies by an eventfd.
+    /// A second thread that makes the commits, and notifies the main thread by an eventfd.
     struct Thread {
         shared: Arc<Shared>,
         done: OwnedFd,

@@ -213,7 +213,7 @@ fn ours_spsc_single() -> Sides<'static> {
     (vec![Box::new(push)], vec![Box::new(pop)])
 }
 
-/// `claim` jobs are claimed at once; with 1, `pop` is used.
+/// Claims `claim` jobs at once; if `claim` is 1, uses `pop`.
 fn ours_spmc(load: &Load, claim: usize) -> Sides<'static> {
     let (mut producer, consumer) = spmc::channel::<usize>(capacity());
     let push = move |count| producer.push_batch(&mut (0..count));

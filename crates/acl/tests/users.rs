@@ -1,4 +1,4 @@
-//! Users, rules and refusals, tested without a reference server.
+//! Tests of users, rules and refusals without a reference server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -141,7 +141,7 @@ fn what_stands_behind_a_zero_byte_counts() {
     ] {
         assert_eq!(check(&users, &call), refused, "{call:?}");
     }
-    // The remaining channels of a user that has lost some are checked in the same way.
+    // If a user has lost some channels, the remaining channels are checked in the same way.
     set(&mut users, &["&more*"]).unwrap();
     let left = users.set_user(b"u", [&b"resetchannels"[..], b"&news"].into_iter()).unwrap().unwrap();
     assert!(left.allows(b"news", true) && !left.allows(b"news\0*", true));

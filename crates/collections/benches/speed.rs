@@ -228,7 +228,7 @@ fn find_in_cache() {
     println!("find: {count} keys in cache, hash known: {:.1} ns", ns_each(start, count * 1_000));
 }
 
-/// Removes and inserts keys at a constant size, then removes all; draws samples.
+/// Measures removals and insertions at a constant number of keys, the removal of all keys, and samples.
 fn churn() {
     let count = MILLION;
     let mut store = Store::with(count);

@@ -384,7 +384,7 @@ fn fnv(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A FIFO, removed at the end.
+/// A FIFO that is removed on drop.
 struct Fifo(PathBuf);
 
 impl Fifo {

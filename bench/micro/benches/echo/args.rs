@@ -10,7 +10,8 @@ pub struct Args {
     pub quick: bool,
     /// The file to which the figures are written as JSON.
     pub json: Option<String>,
-    /// Arms of E4 and E10 instead of the usual ones; for E4 they must include `epoll` and `io_uring`.
+    /// Arms that the scenarios E4 and E10 run instead of the usual ones; for E4 they must include `epoll` and
+    /// `io_uring`.
     pub arms: Vec<String>,
     /// The only message size that E4 measures, in bytes, instead of all sizes.
     pub bytes: Option<usize>,

@@ -1,4 +1,4 @@
-//! The load generators: one thread with its own epoll set, the same for all arms.
+//! The load generators. Each is one thread with its own epoll set, the same for all arms.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -56,7 +56,7 @@ pub struct Load {
     peers: Vec<Peer>,
     /// The bytes of a whole batch of requests.
     request: Vec<u8>,
-    /// Bytes of one reply.
+    /// Length of one reply in bytes.
     reply: usize,
     depth: usize,
     scratch: Vec<u8>,
@@ -64,14 +64,14 @@ pub struct Load {
 
 struct Peer {
     stream: TcpStream,
-    /// Bytes of the batch that were sent; `got` counts the received bytes of the replies.
+    /// Number of bytes of the batch that were sent; `got` counts the received bytes of the replies.
     sent: usize,
     got: usize,
     began_ns: u64,
     waits_for_room: bool,
 }
 
-/// The results of a window.
+/// The results of a window, that is, of load for a given time.
 pub struct Window {
     pub ops: u64,
     pub wall_ns: u64,
@@ -79,8 +79,8 @@ pub struct Window {
 }
 
 impl Load {
-    /// Opens `connections`, each of which sends `message` `depth` times and expects `reply`
-    /// bytes for each.
+    /// Opens `connections` connections, each of which sends `message` `depth` times and expects `reply` bytes
+    /// for each.
     pub fn open(port: u16, connections: usize, message: &[u8], depth: usize, reply: usize) -> Load {
         let set = Set::new();
         let mut peers = Vec::new();

@@ -21,7 +21,7 @@ impl Histogram {
         self.total += times;
     }
 
-    /// The value that `part` of all samples do not exceed, in microseconds if they were
+    /// The value that a share of `part` of all samples does not exceed, in microseconds if the samples were
     /// recorded in nanoseconds.
     pub fn us(&self, part: f64) -> f64 {
         let rank = ((self.total as f64 * part).ceil() as u64).max(1);
@@ -73,7 +73,7 @@ impl Column {
     }
 }
 
-/// One case: arms, columns, and the figures of each round.
+/// The table of one case: its arms, its columns, and the figures of each round.
 pub struct Table {
     title: String,
     columns: Vec<Column>,
@@ -112,7 +112,7 @@ impl Table {
         Spread::of(&self.samples[self.arm(arm)][self.column(column)])
     }
 
-    /// The ratio of `arm` to `base`, round by round.
+    /// The ratios of `arm` to `base` in a column, computed for each round.
     pub fn ratio(&self, arm: &str, base: &str, column: &str) -> Spread {
         let column = self.column(column);
         let (arm, base) = (&self.samples[self.arm(arm)][column], &self.samples[self.arm(base)][column]);

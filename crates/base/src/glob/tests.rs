@@ -77,7 +77,7 @@ fn agrees_with_the_definition_on_random_patterns() {
     assert!(matched > 10_000, "the patterns must match now and then, not {matched} times");
 }
 
-/// Tests random patterns of every form with texts so short that a match takes nothing from its allowance.
+/// Tests random patterns of every form with texts so short that a match never takes steps from its allowance.
 #[test]
 fn every_form_agrees_with_the_definition_without_an_allowance() {
     let mut rng = Rng::new(11);

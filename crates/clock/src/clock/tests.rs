@@ -16,7 +16,7 @@ struct Fake {
     frozen_at: Option<u64>,
     /// The time that each reading takes, in picoseconds.
     read_ps: u128,
-    /// How far the counter's oscillator is ahead of the kernel's clock, which NTP slews.
+    /// Picoseconds by which the counter's oscillator is ahead of the kernel's clock, which NTP slews.
     ahead_ps: i128,
     /// Duration of a preemption in picoseconds, and a number `n`: on average, one in `n` readings is followed
     /// by a preemption.

@@ -19,7 +19,7 @@ fn good(text: &str) -> ConfFile {
     read(text.as_bytes(), BusTransport::Tcp).expect("a file to start from")
 }
 
-/// The node that is read from `line`, if the file has no line of another node apart from this node's own.
+/// The node that is read from `line`, in a file whose only other line of a node is this node's own.
 fn other(line: &str) -> SavedNode {
     let mut read = good(&file(&format!("{line}\n")));
     assert_eq!(read.repairs, [], "{line}");

@@ -6,7 +6,7 @@ use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::node::NodeHealth;
 use crate::slots::{SLOT_COUNT, SlotSet};
 
-/// The slot of the requests, and the nodes of the map by position.
+/// The slot of the requests, and the positions of the nodes in the map.
 const SLOT: u16 = 7;
 const ME: usize = 0;
 const OTHER: usize = 1;

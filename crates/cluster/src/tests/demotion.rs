@@ -119,8 +119,8 @@ fn cl_e19_e20_update_teaches_where_the_winner_is_not_reached() {
     assert_eq!(network.line(0, 0).unwrap()[3], network.id(3).to_string());
 }
 
-/// Node 1 starts with a file in which node 2 owns a slot of node 0's, with an epoch that node 0 does not
-/// know. Node 2 has given the slot up.
+/// Node 1 starts with a file in which node 2 owns a slot of node 0, with an epoch that node 0 does not know.
+/// Node 2 has given the slot up.
 #[test]
 fn cl_e20_nobody_is_told_what_a_node_has_not_claimed_since_the_start() {
     let mut network = Network::cluster(3, 3);

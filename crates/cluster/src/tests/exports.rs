@@ -389,8 +389,8 @@ fn cb_a64_nothing_is_granted_while_a_replica_may_claim_by_the_vote_of_the_source
     let (mut network, job) = begun_in(Network::with_replicas());
     bring_to(&mut network, job, "failover-paused");
     network.ask_for_vote(3, 0, 50, Force::Yes);
-    // The replica that got the vote is slow to announce its claim, so another move reaches its failover
-    // before.
+    // The replica that got the vote is slow to announce its claim, and another move asks for its failover
+    // before that.
     let (mut network, job) = begun_in(network);
     bring_to(&mut network, job, "failover-paused");
     step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestFailover });

@@ -1,4 +1,4 @@
-//! Failing nodes, and the cluster's state.
+//! Tests of failing nodes, and of the cluster's state.
 use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::*;
 

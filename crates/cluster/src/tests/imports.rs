@@ -175,7 +175,7 @@ fn cb_a46_a_slot_goes_back_to_its_source_by_hand_in_the_next_moment() {
 fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // The answer of the source is on its way, and arrives when the source is already a replica.
+    // The source's answer to the claim is on its way, and arrives when the source is already a replica.
     let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
     network.cut(0, 1);
     network.step(0, &ClusterInput::Migration(granted));
@@ -214,7 +214,7 @@ fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave(
 fn cb_a46_a_slot_that_an_operator_opens_is_not_held_against_its_source() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // The answer of the source is on its way.
+    // The source's answer to the claim is on its way.
     let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
     network.step(0, &ClusterInput::Migration(granted));
     let kept = |network: &Network| network.peers[0].cluster.machine.keys.granted_here.len();
@@ -523,8 +523,8 @@ fn cb_a23_what_stands_in_the_way_of_a_job() {
     assert_eq!(network.peers[0].cluster.may_import_at_all(), by_hand);
 }
 
-/// A source that is the target of another move takes a new epoch between the grant and the news of the
-/// claim. Its messages of that time are no reason to give the slots back to it, because it is about to
+/// A source that is the target of another move takes a new epoch between the grant and the news of the claim.
+/// The source's messages of that time are no reason to give the slots back, because the source is about to
 /// give them up.
 #[test]
 fn cb_a48_the_source_takes_nothing_back_by_an_epoch_that_it_made_ahead_of_the_news() {

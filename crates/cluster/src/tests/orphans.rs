@@ -2,7 +2,7 @@
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 
-/// Three voters: nodes 3 to 5 follow node 0, node 6 follows node 1.
+/// Three voters; nodes 3 to 5 follow node 0, and node 6 follows node 1.
 fn with_spares() -> Network {
     let mut network = Network::cluster(7, 3);
     for (replica, primary) in [(3, 0), (4, 0), (5, 0), (6, 1)] {

@@ -143,7 +143,7 @@ fn cl_w6_nodes_are_drawn_alike_and_each_once() {
         .map(|(ix, _)| times[ix.0 as usize])
         .collect();
     assert_eq!(eligible.iter().sum::<u32>(), 3 * rounds, "nobody else");
-    // 24,000 draws among 35 eligible nodes: 686 for each, with a standard deviation of 25.
+    // 24,000 draws among 35 eligible nodes give each node about 686, with a standard deviation of 25.
     assert!(eligible.iter().all(|times| (540..=830).contains(times)), "{eligible:?}");
 }
 
@@ -371,7 +371,7 @@ fn cl_x2_what_links_keep_of_unfinished_messages_has_a_sum() {
     let now = network.now();
     let m = &mut network.peers[0].cluster;
     let ip = std::net::IpAddr::V4(Ipv4Addr::new(10, 9, 9, 9));
-    // A PING of the maximum length, without its last byte.
+    // The bytes are a PING of the maximum length, without its last byte.
     let mut bytes = vec![0; crate::wire::MESSAGE_MAX - 1];
     bytes[..14].copy_from_slice(b"RCmb\0\0\0\0\0\x01\0\0\0\0");
     bytes[4..8].copy_from_slice(&(crate::wire::MESSAGE_MAX as u32).to_be_bytes());
@@ -447,6 +447,6 @@ fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
         let table = &peer.cluster.machine.table;
         assert_eq!(table.owner(slot).map(|ix| table.node(ix).id), Some(source));
     }
-    // Node 1 has never been told that the slot had no owner.
+    // Node 1 has never received the news that the slot had no owner.
     assert!(!network.has_logged(1, "Slot 5 is no longer claimed by the source"));
 }

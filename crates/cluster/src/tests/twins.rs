@@ -1,4 +1,4 @@
-//! Two primaries of one shard (D-7).
+//! Tests of two primaries of one shard (D-7).
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 

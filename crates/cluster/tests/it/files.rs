@@ -1,4 +1,4 @@
-//! Files of stock Valkey nodes, and the state that is read from them.
+//! Tests of files of stock Valkey nodes, and of the state that is read from them.
 
 use sluice_cluster::conf::{self, ConfFile};
 use sluice_cluster::{

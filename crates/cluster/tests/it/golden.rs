@@ -1,4 +1,4 @@
-//! Messages of stock Valkey nodes: checks the values that are read from them, and that writing them gives
+//! Checks the values that are read from messages of stock Valkey nodes, and that writing the messages gives
 //! equal bytes.
 
 use sluice_cluster::wire::{

@@ -59,7 +59,8 @@ fn complaints(stock: &StockNode) -> Vec<String> {
     log.lines().filter(|line| words.iter().any(|word| line.contains(word))).map(str::to_owned).collect()
 }
 
-/// A cluster of two stock nodes and one of ours, which has met the first stock node. Each has some slots.
+/// A cluster of two stock nodes and one node of ours, which has met the first stock node. Each node has some
+/// slots.
 fn cluster() -> Option<(StockNode, StockNode, SocketNode)> {
     let mut one = StockNode::start(None, &STOCK)?;
     let mut two = StockNode::start(None, &STOCK)?;

@@ -160,7 +160,7 @@ fn a_scan_visits_what_stays_exactly_once_while_nodes_split_and_join() {
                 break;
             }
             turn += 1;
-            // Members beyond the first 500 are added and removed by hundreds.
+            // Members beyond the first 500 are added and removed in groups of a hundred.
             for _ in 0..100 {
                 let name = format!("member:{}", 500 + rng.below(6000));
                 if seed % 2 == turn / 20 % 2 {

@@ -1,4 +1,4 @@
-//! Listpacks compared with a vector of vectors, and with bytes of the reference.
+//! Compares listpacks with a vector of vectors, and with bytes of the reference.
 
 use sluice_base::Rng;
 
@@ -20,7 +20,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
         0 => ((rng.next_u64() as i64) >> rng.below(64)).to_string().into_bytes(),
         1 => (0..rng.below(12)).map(|_| b"0123456789-+ "[rng.below(13) as usize]).collect(),
         _ => {
-            // Long elements are rare: the test is about the order of many elements.
+            // Long elements are rare, because the test is about the order of many elements.
             let at = if rng.below(20) == 0 { 13 } else { 6 };
             vec![b'a' + rng.below(3) as u8; lens[rng.below(at) as usize]]
         }

@@ -350,7 +350,7 @@ fn emptier_chunks_run_empty_first() {
     let mut slab = Slab::new();
     let handles: Vec<Handle> = (0..40_000).map(|_| slab.alloc(128).unwrap()).collect();
     let chunks = slab.stats()[0].chunks;
-    // One block in eight stays; then allocation and freeing without growth must compact the rest.
+    // One block in eight stays. Allocation and freeing without growth must then compact the rest.
     let mut rng = Rng::new(3);
     let mut live = Vec::new();
     for handle in handles {

@@ -441,7 +441,7 @@ fn endpoints_for_networks_add_up_line_by_line() {
     );
     let all = "10.0.0.0/8 10.0.0.5:6379 a.example:7000 ::/0 node-2 b.example 0.0.0.0/0 node-2 192.0.2.2";
     assert_eq!(shown(&config, "announce-endpoint-for"), all);
-    // A rewrite joins them in one line, which means the same.
+    // A rewrite joins the lines in one line, which means the same.
     let written = rewrite(None, &config, &[], Force::Changed);
     let written = String::from_utf8(written).expect("text");
     assert!(written.contains(&format!("announce-endpoint-for {all}\n")), "{written}");

@@ -147,7 +147,7 @@ fn cb_k25_an_answer_waits_until_its_file_is_durable_and_nobody_else_does() {
     assert!(text.contains(" 0-16383\n"), "{text}");
     rig.step_cluster(&ClusterInput::Saved { generation: *generation });
     assert_eq!(rig.output(operator), b"+OK\r\n");
-    // A refused command changes nothing on the bus.
+    // A refused command changes nothing, so its reply does not wait for a file.
     rig.check("CLUSTER ADDSLOTS 1", "-ERR Slot 1 is already busy");
 }
 
@@ -939,12 +939,12 @@ fn cl_f21_f25_requests_wait_while_a_primary_that_has_come_back_does_not_know_wha
     for client in [asker, other, queues] {
         assert_eq!(rig.output(client), b"", "nothing is refused yet");
     }
-    // Commands without keys are answered, and a script cannot wait.
+    // Commands without keys are answered, and a script gets an error, because it cannot wait.
     rig.check("PING", "+PONG");
     assert!(rig.run("CLUSTER INFO").contains("cluster_state:fail"));
     let down = "Can not execute a command 'get' while the cluster is down";
     assert!(rig.run("EVAL \"return redis.call('get', 'b')\" 0").contains(down));
-    // The other node sends no report.
+    // No other node sends news, so this node stops waiting after two seconds.
     buses.pass_ms(2_200);
     let rig = &mut buses.nodes[0].1;
     let wanted = ["+OK\r\n", "-MOVED 15495 10.0.0.1:7001\r\n", "+QUEUED\r\n"];

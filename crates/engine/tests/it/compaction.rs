@@ -98,7 +98,7 @@ fn random_traffic_loses_nothing_while_entries_move() {
     let mut oracle: BTreeMap<String, (String, bool)> = BTreeMap::new();
     for round in 0..120_000u64 {
         let number = rng.below(24_000);
-        // Keys are inside and outside of their entry's block; values are inside, outside, and integers.
+        // Some keys and some values are outside of their entry's block; some values are integers.
         let key = match number % 50 {
             0 => format!("{number}{}", "k".repeat(300)),
             _ => format!("key:{number}"),

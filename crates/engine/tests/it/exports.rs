@@ -195,7 +195,7 @@ const LEFT_OUT: [&str; 9] = [
     "XADD {q} MINID",
 ];
 
-/// Steps of a random program; the executed lines are added to `program`.
+/// A random program; `run` has the lines that were executed.
 struct Program<'t> {
     rng: Rng,
     templates: Vec<&'t str>,

@@ -29,7 +29,7 @@ fn state(rig: &mut Rig) -> String {
     field(rig, "master_failover_state")
 }
 
-/// Acknowledges everything that the replica was sent.
+/// Makes the replica acknowledge everything that it was sent.
 fn acknowledge(rig: &mut Rig, replica: SessionKey) {
     let offset = field(rig, "master_repl_offset");
     rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.as_bytes()]);
@@ -161,8 +161,8 @@ fn a_write_that_waits_is_not_refused_while_the_target_is_asked() {
     rig.check("GET a", "\"2\"");
 }
 
-/// A sentinel's coordinated failover: CLIENT PAUSE outlasts the failover, until the sentinel closes the
-/// clients, which must get no error.
+/// In the coordinated failover of a Sentinel, CLIENT PAUSE outlasts the failover, until the Sentinel closes
+/// the clients, which must get no error.
 #[test]
 fn regress_a_write_that_waits_waits_on_where_a_pause_outlasts_the_failover() {
     let (mut rig, behind) = with_replica();

@@ -15,7 +15,8 @@ use sluice_testkit::{Rig, RigLink, request_of};
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
 const JOB: &str = "1111111111222222222233333333334444444444";
 const SOURCE: &str = "dddddddddddddddddddddddddddddddddddddddd";
-/// Slot of `bar`, which is the first shard's; `foo` is in slot 12182, of this server's shard.
+/// The slot of `bar`, which belongs to the first shard; `foo` is in slot 12182, which belongs to this
+/// server's shard.
 const BAR: u16 = 5061;
 
 /// A replica of the shard that owns the upper half of the slots.
@@ -161,7 +162,7 @@ fn cb_a60_a_flush_leaves_the_mark_until_the_primary_ends_it() {
     rig.check("DBSIZE", ":2");
 }
 
-/// Messages of the two ends to each other are in the stream of a Valkey primary, too.
+/// The stream of a Valkey primary also has the messages that the two ends of a move send each other.
 #[test]
 fn cb_a20_other_words_of_a_move_say_nothing_here() {
     let (mut rig, primary) = half_imported();
@@ -226,8 +227,8 @@ fn a_second_import_of_a_slot_takes_the_place_of_the_first() {
     rig.check("DBSIZE", ":5");
 }
 
-/// The append-only file of a replica, which has the same commands as the stream for its own replicas, gets
-/// both ends of an import.
+/// The append-only file of a replica has the same commands as the stream for its own replicas, so the file
+/// gets both ends of an import.
 #[test]
 fn cb_a35_both_ends_are_passed_on() {
     let (mut rig, primary) = following(&[("appendonly", "yes")]);
@@ -355,8 +356,8 @@ fn cb_a61_keys_of_slots_that_are_the_nodes_own_stay() {
     let file = snapshot(&mut rig);
     let (mut rig, _) = restarted(Some(&saved_primary()), file);
     let replica = rig.replica();
-    // Keys of a slot that is in the file are not deleted (E-53), so `foo` would be hidden until the next
-    // map, and the move would not end before that.
+    // Keys of a slot that is in the file are not deleted (E-53). If the import waited for their deletion,
+    // `foo` would be hidden until the next map, and the move would not end before that map.
     for _ in 0..5 {
         rig.pass_ms(1);
         rig.end_iteration();

@@ -382,7 +382,7 @@ fn an_rdb_file_that_was_loaded_in_part_is_kept_whatever_log_is_loaded_or_begun()
     assert_eq!(rig.process.aof_cuts.len(), 1);
 }
 
-/// Bytes appended since the last call, in whole units.
+/// Bytes appended since the last call, in whole execution units.
 fn appended(rig: &mut Rig) -> Vec<u8> {
     let mut bytes = Vec::new();
     rig.engine.take_aof(&mut bytes);
@@ -486,7 +486,8 @@ fn a_history_that_begins_in_a_file_is_no_gap() {
     assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
     assert!(!said(&restarted).contains("is missing"), "{}", said(&restarted));
     assert_eq!(info(&mut restarted, "master_repl_offset"), offset);
-    // A gap of the former history stays a gap: replicas of the new history may have the missing writes.
+    // A gap of the former history stays a gap, because replicas of the new history may have the missing
+    // writes.
     let lost = format!("#REPL-ID:{}\r\n#REPL-OFFSET:7\r\n", "a".repeat(40)).into_bytes();
     let mut restarted = starting(&[], &[base, first, [lost, second].concat()]);
     assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
@@ -533,8 +534,8 @@ fn a_base_says_where_in_the_history_its_data_stand() {
     }
 }
 
-/// A primary may return as a replica: the stream that it gets then is in the database that its own
-/// stream had selected.
+/// A primary may return as a replica. The stream that it then gets is in the database that its own stream had
+/// selected.
 #[test]
 fn the_file_of_a_primary_says_which_database_its_stream_has_selected() {
     let mut rig = appending();
@@ -569,7 +570,7 @@ fn a_snapshot_says_where_in_the_history_its_data_stand() {
     restarted.end_iteration();
     let next = (offset.parse::<u64>().unwrap() + 1).to_string();
     assert_eq!(replication(&mut restarted), (replid, next, offset));
-    // DEBUG RELOAD is no restart.
+    // DEBUG RELOAD does not count as a restart.
     rig.check("DEBUG RELOAD", "+OK");
     assert_eq!(replication(&mut rig).1, "-1");
 }

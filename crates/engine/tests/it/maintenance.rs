@@ -1,5 +1,5 @@
-//! CLIENT MAINT_NOTIFICATIONS: who may ask, and the notifications of a failover and of changes of roles,
-//! in their order.
+//! Tests of CLIENT MAINT_NOTIFICATIONS: the clients that may ask for notifications, and the notifications of
+//! a failover and of changes of roles, in their order.
 
 use crate::cluster::{OTHER, two_shards};
 use sluice_base::SessionKey;
@@ -300,7 +300,7 @@ fn a_primary_that_becomes_a_replica_moves_its_clients() {
     assert_eq!(told(&mut rig, named), moving("10.0.0.3:7001"));
     assert_eq!(told(&mut rig, unnamed), MOVING);
     assert_eq!(told(&mut rig, operator), "");
-    // A replica has no clients that write, whichever primary it follows, and its promotion moves none. A
+    // A replica has no clients that write, so neither another primary nor its promotion moves a client. A
     // late client gets the present primary's address.
     for line in ["REPLICAOF 10.0.0.4 7001", "REPLICAOF NO ONE"] {
         rig.check(line, "+OK");
@@ -361,7 +361,7 @@ fn reset_off_and_resp2_end_them() {
     }
 }
 
-/// A client with replies turned off gets pushes as usual; one that became a replica would take a push
+/// A client with replies turned off gets pushes as usual. A client that became a replica would take a push
 /// for a command, so it gets none.
 #[test]
 fn replicas_are_pushed_nothing_and_clients_without_replies_are() {

@@ -10,7 +10,7 @@ use sluice_control::cluster::order::BusOrder;
 use sluice_testkit::{Rig, request_of};
 
 const JOB: &str = "1111111111222222222233333333334444444444";
-/// Slot of `foo`, which is the other node's; `bar` is in slot 5061, this node's.
+/// The slot of `foo`, which belongs to the other node; `bar` is in slot 5061, which belongs to this node.
 const FOO: u16 = 12_182;
 
 fn establish(name: &str, ranges: &str) -> String {
@@ -174,8 +174,8 @@ fn wait_ms(rig: &mut Rig, ms: u64) {
     }
 }
 
-/// The source is asked to go on when the replicas have the received data, because one of them may be elected
-/// at once, and must have the writes that WAIT has confirmed at the source.
+/// The target asks the source to continue only when the target's replicas have the received data. One of them
+/// may be elected at once, and must have the writes that WAIT has confirmed at the source.
 #[test]
 fn cb_a46_a_target_asks_for_the_slots_when_its_replicas_have_their_keys() {
     let (mut rig, replica) = node_with_replica();
@@ -321,7 +321,7 @@ fn cb_a60_a_lost_connection_deletes_what_has_come_and_tells_replicas() {
     rig.check("GET {foo}3", "\"1\"");
 }
 
-/// A connection that has become a replica's, or was reset, still belongs to the migration.
+/// A connection that has become that of a replica, or was reset, still belongs to the migration.
 #[test]
 fn cb_a60_the_end_of_the_connection_counts_whatever_it_has_become() {
     for line in ["PSYNC ? -1", "RESET", "CLIENT REPLY ON"] {

@@ -97,7 +97,7 @@ fn nodes_of_a_cluster_are_shown_and_none_without_one() {
     assert!(details(&mut Rig::new(), false).nodes.is_empty());
 }
 
-/// V-6: the memory of slots for a scraper, without the costs of the page.
+/// V-6: a scraper gets the memory of slots without the costs of the page.
 #[test]
 fn sizes_of_slots_are_summed_for_two_scrapes_after_each_ask_and_no_accesses_are_counted() {
     let mut rig = Rig::with(&[("cluster-enabled", "yes")]);

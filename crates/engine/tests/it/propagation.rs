@@ -592,7 +592,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("RPUSH s a | RPUSH t b | PEXPIRE t 1 | !exp | LMOVE s t LEFT LEFT", "MULTI; UNLINK t; LMOVE s t LEFT LEFT; EXEC", Why::Content),
     Row("RPUSH s a | RPUSH t b | PEXPIRE s 1 | !exp | LMPOP 2 s t LEFT", "MULTI; UNLINK s; LPOP t 1; EXEC", Why::Plain),
     Row("RPUSH l a b | SET w_a 1 | SET w_b 2 | PEXPIRE w_b 1 | !exp | SORT l BY w_* DESC STORE d", "MULTI; UNLINK w_b; RPUSH d a b; EXEC", Why::Result),
-    // Commands that store results; some of them are propagated as the results in place of the sources.
+    // In these rows, a result that depends on order, precision or encoding is propagated itself; other
+    // commands are propagated as they were sent.
     Row("SADD t b a | SORT t BY nosort STORE d", "RPUSH d a b", Why::Result),
     Row("SADD t b a c | SORT t ALPHA DESC LIMIT 0 2 STORE d", "SORT t ALPHA DESC LIMIT 0 2 STORE d", Why::Content),
     Row("RPUSH l 1.0 01 1 +1 1e0 | SORT l DESC LIMIT 1 3 STORE d", "SORT l DESC LIMIT 1 3 STORE d", Why::Content),
@@ -1434,7 +1435,7 @@ fn stalled_sync() -> (Rig, sluice_base::SessionKey) {
     (rig, replica)
 }
 
-/// All output of a client.
+/// Reads the output of a client until there is no more.
 fn read_all(rig: &mut Rig, client: sluice_base::SessionKey) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {

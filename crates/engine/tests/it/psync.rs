@@ -25,7 +25,8 @@ fn ask(rig: &mut Rig, client: SessionKey, line: &str) -> Vec<u8> {
     rig.output(client)
 }
 
-/// A new connection of a replica that has the data: the first line of the reply, and the bytes after it.
+/// Connects a replica that asks for the stream from the byte `wanted`. Returns its session, the first line of
+/// the reply, and the bytes after it.
 fn psync(rig: &mut Rig, replid: &str, wanted: u64) -> (SessionKey, String, Vec<u8>) {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF capa eof capa psync2"), "+OK");
@@ -364,7 +365,8 @@ fn waitaof_counts_what_replicas_say_of_their_logs() {
     assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
 }
 
-/// A connection of the replica at port 7001: it continues at an offset of the history, or gets a full copy.
+/// A new connection of the replica at port 7001, which continues at an offset of the history, or gets a full
+/// copy.
 fn comes(rig: &mut Rig, replid: &str, wanted: i64) -> SessionKey {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF listening-port 7001 capa psync2"), "+OK");
@@ -515,7 +517,7 @@ fn a_snapshot_on_a_second_channel_keeps_the_offset_for_the_first() {
     assert_eq!(number(&mut rig, "replicas_waiting_psync"), 0);
     ask(&mut rig, main, "REPLCONF ACK 5");
     assert!(rig.run("INFO replication").contains("state=online,offset=5,lag=0,type=replica"));
-    // Without the setting there is one channel.
+    // Without the setting, a replica gets everything on one channel.
     rig.run("CONFIG SET dual-channel-replication-enabled no");
     let third = rig.connect();
     assert_eq!(rig.run_as(third, "REPLCONF capa eof capa psync2 capa dual-channel"), "+OK");
@@ -717,7 +719,7 @@ fn behind_a_snapshot(rig: &mut Rig) -> (SessionKey, Vec<u8>) {
     (replica, all)
 }
 
-/// All output of a client.
+/// Reads the output of a client until there is no more.
 fn read_all(rig: &mut Rig, client: SessionKey) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {

@@ -7,7 +7,8 @@ use sluice_cluster::{OwnLine, SavedCluster, SavedRole, SlotSet};
 use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, render};
 
-/// Slots of the keys: `bar` 5061 and `hello` 866 are this node's, `foo` 12182 and `{x}` 16287 are not.
+/// `bar` (slot 5061) and `hello` (slot 866) belong to this node; `foo` (slot 12182) and `{x}` (slot 16287) do
+/// not.
 const MOVED_FOO: &str = "-MOVED 12182 10.0.0.1:7001";
 const CROSSED: &str = "-CROSSSLOT Keys in request don't hash to the same slot";
 
@@ -364,7 +365,7 @@ fn cb_s17_s60_a_slot_that_comes_here() {
     assert_eq!(render(&rig.argv(rig.client, &[b"RESTORE", b"{foo}4", b"0", body])), MOVED_FOO);
 }
 
-/// Scripts are checked with the flags of their client (T-10), and do not change them.
+/// Scripts are checked with the flags of their client (T-10), and do not change these flags.
 #[test]
 fn cb_t10_a_script_changes_no_flag_of_its_client() {
     let mut rig = served();

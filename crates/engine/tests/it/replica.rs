@@ -301,7 +301,7 @@ fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
     let (mut rig, primary) = following(&[]);
     let lines = ["SET a 1", "REPLICAOF NO ONE", "REPLCONF GETACK *", "SET b 2"];
     stream(&mut rig, primary, &lines);
-    // Commands executed under the link's session are counted under its role.
+    // All commands that the link's session executes count for the offset; the new role begins after them.
     let sent: usize = lines.map(|line| request_of(line).len()).iter().sum();
     assert_eq!(offset(&rig), 100 + sent as u64);
     assert!(rig.run("INFO replication").contains("role:slave"));
@@ -443,7 +443,7 @@ fn what_clients_of_a_writable_replica_give_an_expiry_is_deleted_there() {
     rig.check("SET moved 1 PX 5", "+OK");
     rig.check("MOVE moved 3", ":1");
     rig.check("SET plain 1", "+OK");
-    // One of the key names exists in two databases, and counts twice.
+    // The name `moved` is tracked in two databases.
     assert_eq!(tracked(&mut rig), "4");
     rig.pass_ms(200);
     rig.cron();

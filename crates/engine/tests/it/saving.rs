@@ -259,8 +259,7 @@ fn the_last_use_of_a_key_comes_back_where_the_policy_wants_it() {
     rig.check("OBJECT FREQ a", &before);
 }
 
-/// A file of another server of which records or fields with data were dropped, and a file
-/// without such records.
+/// Loads files of another server. In some of them, records or fields with data are dropped.
 #[test]
 fn no_save_replaces_a_file_whose_records_were_dropped_and_which_has_no_second_name() {
     let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
@@ -507,7 +506,7 @@ fn a_save_that_is_broken_off_leaves_the_file_before() {
         assert_eq!(info(&mut rig, "rdb_bgsave_in_progress"), "0");
         assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
         assert_eq!(file(&rig), before);
-        // The cut has ended, so the next save is complete.
+        // The broken-off save has ended, so the next save is complete.
         rig.run("SET c 1");
         rig.run("BGSAVE");
         slices(&mut rig);
@@ -698,8 +697,8 @@ fn save_points_begin_saves() {
     assert!(rig.engine.has_job());
 }
 
-/// Repeats three of the crashes that tests found in the reference's own save without a fork, at the
-/// corresponding steps of the save here.
+/// This test and the two after it repeat crashes that tests found in the reference's own save without a fork,
+/// at the corresponding steps of the save here.
 #[test]
 fn regress_forkless_rename_over_a_key_that_is_not_saved_yet() {
     let mut rig = Rig::new();

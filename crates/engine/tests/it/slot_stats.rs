@@ -256,7 +256,7 @@ fn cb_l6_what_replicas_are_sent() {
         (&["SET key value"][..], (true, 33, 38)),
         (&["SET key value", "DEL key"], (true, 55, 64)),
         (&["MSET key v {key}2 w"], (true, 49, 54)),
-        // MULTI and EXEC of the stream count, SELECT does not.
+        // MULTI and EXEC of the stream count; SELECT does not.
         (&["MULTI", "SET key value", "SET key value", "EXEC"], (true, 95, 14 + 66 + 29)),
         (&["MULTI", "SET key value", "EXEC"], (true, 62, 9 + 33)),
         (&["GET key"], (true, 22, 5)),

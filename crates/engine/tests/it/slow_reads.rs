@@ -546,7 +546,7 @@ fn a_reply_waits_for_the_last_write_before_its_moment() {
     assert_eq!(rig.engine.output_position(second), behind, "its moment was behind the write");
 }
 
-/// A rig with a set `s` of `members` members, and another client.
+/// A rig with a set `s` of `members` members, and another client; slow reads are suspended.
 fn with_set(members: usize) -> (Rig, SessionKey) {
     let mut rig = Rig::new();
     let numbers: Vec<String> = (0..members).map(|number| format!("member:{number}")).collect();
@@ -667,7 +667,8 @@ fn a_pop_happens_where_nobody_is_sent_its_reply() {
     assert!(reply.ends_with("], :8000]"), "{}", &reply[reply.len() - 40..]);
 }
 
-/// Neighbours in the order of hashes are popped, at random positions: each member is popped equally often.
+/// A pop takes neighbours in the order of hashes, at a random position. Over many pops, each member is popped
+/// equally often.
 #[test]
 fn every_member_is_popped_as_often() {
     let (mut rig, other) = with_set(2400);

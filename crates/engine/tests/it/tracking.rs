@@ -1,4 +1,5 @@
-//! CLIENT TRACKING: receivers and order of invalidations, and that no client keeps a stale copy.
+//! Tests of CLIENT TRACKING: the receivers and the order of invalidations, and that no client keeps a stale
+//! copy.
 
 use sluice_base::{Rng, SessionKey};
 use sluice_replication::HistoryPoint;
@@ -19,12 +20,12 @@ fn tracker(options: &str) -> (Rig, SessionKey) {
     (rig, client)
 }
 
-/// The push of one key.
+/// The push that invalidates one key.
 fn push(key: &str) -> String {
     format!(">2|$10|invalidate|*1|${}|{key}|", key.len())
 }
 
-/// The push of all keys.
+/// The push that invalidates all keys.
 const ALL: &str = ">2|$10|invalidate|_|";
 
 /// Each row has a preparation, a command by which the tracking client reads keys, a command of another
@@ -587,8 +588,8 @@ impl Model {
                     95 => format!("MOVE {key} 1"),
                     _ => format!("APPEND {key} x"),
                 };
-                // About a third of the changes are made by a tracking client. With NOLOOP it is not told of
-                // its own changes, so it drops its copies itself (below).
+                // About a third of the changes are made by a tracking client. With NOLOOP, this client is not
+                // told of its own changes, so it drops its copies itself (below).
                 let writes =
                     self.rng.below(3) == 0 && !line.starts_with("CONFIG") && !line.starts_with("DEBUG");
                 let writer = if writes { self.clients[at].key } else { self.rig.client };

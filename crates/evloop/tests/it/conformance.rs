@@ -134,7 +134,7 @@ fn ev_s10_s11_watches_report_once_what_they_asked_for() {
     });
 }
 
-/// A connection that has been started; or the error, where the kernel reports it at once.
+/// Starts a connection; returns the error if the kernel reports it at once.
 fn dial(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("a socket");

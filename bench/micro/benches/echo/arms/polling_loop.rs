@@ -1,4 +1,4 @@
-//! The application on polling, level-triggered, so that registrations need no renewal.
+//! The application on the crate `polling`, with level-triggered registrations, which need no renewal.
 #![allow(unsafe_code)]
 
 use std::net::TcpListener;

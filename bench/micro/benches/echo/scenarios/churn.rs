@@ -112,7 +112,8 @@ impl Churn {
         Churn { set: Set::new(), clients: Vec::new(), ender, request: message(kind, BYTES), total: 0 }
     }
 
-    /// Runs for `ns`; returns connections, nanoseconds, and the times until the server's close arrived.
+    /// Runs for `ns`; returns the number of connections, the nanoseconds, and the times until the server's
+    /// close arrived.
     fn window(&mut self, port: u16, ns: u64) -> (u64, u64, Histogram) {
         let mut fin = Histogram::new();
         let before = self.total;

@@ -20,7 +20,8 @@ use crate::sys::uring::kernel::{Cqe, Kernel};
 use crate::sys::uring::{CANCEL, Other, Uring, ring};
 use crate::sys::wake::WakeFd;
 
-/// A driver with operations of every kind, some of them done and not taken; and the remaining peers.
+/// A driver with operations of every kind, some of which are done and not taken, and the peers that stay
+/// open.
 fn busy<K: Kernel>(config: &Config, iterations: usize) -> Option<(Uring<K>, Vec<UnixStream>)> {
     let wake = Arc::new(WakeFd::open().expect("a descriptor"));
     let mut driver = Uring::<K>::open(&config.clamped(), &wake).ok()?;
