@@ -365,8 +365,8 @@ fn cl_e42_messages_that_come_together_decide_together_on_the_rank() {
     assert!(!network.peers[3].cluster.awaits_iteration_end());
 }
 
-/// The votes of an epoch went to replicas of two shards, and neither has a majority. The next election must
-/// begin before the usual retry time, which is twice the time of an election, is over.
+/// The votes of an epoch went to replicas of two shards, and neither has a majority. Usually another election
+/// begins only after twice the time for which an election is open; here it must begin earlier.
 #[test]
 fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     let mut network = with_replicas();

@@ -72,7 +72,7 @@ fn replies_are_those_of_reads_in_place() {
     assert!(apart.counts.slow_reads > 50, "they went the other way");
 }
 
-/// Lines that create sorted sets and a geo set, and lines that read them.
+/// Lines that create sorted sets, a geo set, streams and sets, and lines that read them.
 fn lines_of_other_types() -> Vec<String> {
     let scores = |step: usize| (0..2000).map(move |n| format!("{} member:{}", n / 7, n * step));
     let mut lines = vec![

@@ -68,7 +68,7 @@ fn cb_s10_to_s19_slots_of_others_are_told() {
             ("OBJECT ENCODING foo", MOVED_FOO),
             ("MEMORY USAGE foo", MOVED_FOO),
             ("PFMERGE foo", MOVED_FOO),
-            // These commands have no keys, or no keys that could be found.
+            // The next three commands have no keys, or no keys that could be found.
             ("PING", "+PONG"),
             ("DBSIZE", ":2"),
             ("ZUNIONSTORE foo x bar", "-ERR value is not an integer or out of range"),
@@ -76,7 +76,7 @@ fn cb_s10_to_s19_slots_of_others_are_told() {
             ("WATCH bar hello", CROSSED),
             ("SSUBSCRIBE foo", MOVED_FOO),
             ("SSUBSCRIBE foo bar", CROSSED),
-            // Invalid calls get their error from the node that was asked.
+            // The next two calls are invalid; their errors come from the node that was asked.
             ("XREAD STREAMS foo foo 0", UNBALANCED),
             ("XREAD NOSUCH STREAMS foo 0", "-ERR syntax error"),
             ("XREAD COUNT 1 BLOCK 1 STREAMS foo 0", MOVED_FOO),

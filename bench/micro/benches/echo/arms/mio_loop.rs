@@ -28,8 +28,8 @@ struct Mio {
 #[derive(Clone, Copy, Default)]
 struct State {
     listed: bool,
-    /// Whether the peer has closed its direction. No further edge follows then, so the connection is read
-    /// until its end is reached.
+    /// Whether the peer has closed its direction, or the connection has an error. No further edge follows
+    /// then, so the connection is read until its end is reached.
     read_closed: bool,
 }
 
