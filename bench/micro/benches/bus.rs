@@ -1,5 +1,5 @@
-//! One node of a large cluster: costs of its cron, of messages and of its text replies, by the
-//! number of nodes.
+//! Costs of one node of a large cluster: of its cron, of the messages that it receives, and of its text
+//! replies, for several numbers of nodes.
 //!
 //! `cargo bench -p sluice-micro --bench bus -- [NODES …]`. The node is only the state machine of
 //! `sluice_cluster`: no socket, no other process. The bench writes the messages of the other nodes. A third
@@ -69,7 +69,7 @@ struct Bench {
     rng: Rng,
     /// Dialled links, with the number of the node at the other end.
     out: BTreeMap<LinkKey, usize>,
-    /// Accepted links of the other nodes, by their number.
+    /// Links accepted from the other nodes, by the number of the node.
     accepted: Vec<Option<LinkKey>>,
 }
 
@@ -78,7 +78,8 @@ fn ip_of(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, high, low)
 }
 
-/// The id of a node: 40 random hexadecimal digits, as in real ids, but the same for a number in every run.
+/// The id of a node: 40 random hexadecimal digits, as in real ids, but the same in every run for the same
+/// number.
 fn id_text(number: usize) -> String {
     let mut rng = Rng::new(number as u64);
     (0..40).map(|_| char::from(b"0123456789abcdef"[rng.below(16) as usize])).collect()
@@ -130,8 +131,8 @@ impl Bench {
         now(self.now_ms)
     }
 
-    /// Carries out the machine's requests; the other nodes answer its PINGs where `answers` is true.
-    /// Returns the number of new slot maps.
+    /// Carries out the requests of the node's state machine. Another node answers its PINGs if `answers` is
+    /// true for the number of that node. Returns the number of new slot maps.
     fn drain(&mut self, answers: &dyn Fn(usize) -> bool) -> usize {
         let (mut maps, mut pongs, mut dialled) = (0, Vec::new(), Vec::new());
         loop {
@@ -171,8 +172,8 @@ impl Bench {
         maps
     }
 
-    /// A message of a node with gossip about a random tenth of the nodes (at least three), and about those
-    /// for which `opinion` has a flag.
+    /// A message of a node with gossip about a random tenth of the nodes (at least three), and about all
+    /// nodes for which `opinion` returns a flag.
     fn message(
         &mut self,
         from: usize,
@@ -232,8 +233,8 @@ impl Bench {
         bytes
     }
 
-    /// Passes a message to the machine on the sender's accepted link; `times` gets the time of that step
-    /// alone.
+    /// Passes a message to the node's state machine on the sender's accepted link; `times` records the time
+    /// of this step only.
     fn receive(&mut self, times: &mut StepTimes, from: usize, bytes: &[u8]) -> usize {
         let link = match self.accepted[from] {
             Some(link) => link,
@@ -258,7 +259,7 @@ impl Bench {
     fn run(mut self) {
         let mut ignored = StepTimes::default();
         self.drain(&|_| true);
-        // All nodes connect, and the machine receives messages of all.
+        // The node connects to all others, and then receives a PING from each of them on an accepted link.
         for _ in 0..30 {
             self.tick(&mut ignored, &|_| true);
         }
@@ -301,7 +302,8 @@ impl Bench {
         self.lose();
     }
 
-    /// Measures the failure of half of the primaries: they become silent, and the others report this.
+    /// Measures the failure of just under half of the primaries: they become silent, and the others report
+    /// them.
     fn lose(mut self) {
         let dead = 1..self.primaries / 2;
         let is_dead = |number: usize| dead.contains(&number);

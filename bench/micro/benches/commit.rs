@@ -1,6 +1,6 @@
-//! Group commit: appends a block to a file, forces it to disk, and notifies the main thread. Four arms: the
-//! write and the sync are two system calls or linked entries of a ring, each on a second thread or on the
-//! main thread.
+//! Measures group commit: appends a block to a file, forces it to disk, and notifies the main thread. In the
+//! four arms, the write and the sync are two system calls or two linked entries of an io_uring, made on a
+//! second thread or on the main thread.
 //!
 //! `cargo bench -p sluice-micro --bench commit -- [FOLDER [ROUNDS]]`. Rounds are interleaved. The bench
 //! prints, for each arm and block size, the median and the 99th and 99.9th percentiles of the time from
@@ -26,9 +26,9 @@ mod linux {
     use std::path::Path;
     use std::sync::{Arc, Condvar, Mutex};
 
-    /// Commits of an arm in a round.
+    /// Number of commits that each arm makes in a round.
     const COMMITS: usize = 300;
-    /// Bytes of a block: one small command, an iteration of a busy server, a burst.
+    /// Sizes of the blocks in bytes: one small command, an iteration of a busy server, a burst.
     const SIZES: [usize; 3] = [128, 8 * 1024, 128 * 1024];
 
     pub(super) fn main() {
@@ -149,7 +149,7 @@ mod linux {
         spent: Mutex<Vec<u8>>,
     }
 
-    /// A second thread commits, and notifies by an eventfd.
+    /// A second thread that makes the commits, and notifies the main thread by an eventfd.
     struct Thread {
         shared: Arc<Shared>,
         done: OwnedFd,

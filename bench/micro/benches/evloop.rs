@@ -1,6 +1,7 @@
 //! Compares our event loop with mio and polling, its timers with a heap with tombstones and an ordered map,
 //! and our clock with the kernel's. Rounds are interleaved (A B C A B C …); the bench prints the median and
-//! the middle 90 % of the rounds. `cargo bench -p sluice-micro --bench evloop`, or with the name of one part.
+//! the middle 90 % of the rounds. Run it with `cargo bench -p sluice-micro --bench evloop`; the name of a
+//! part as an argument runs only this part.
 #![allow(missing_docs)]
 
 use std::cmp::Reverse;
@@ -179,7 +180,7 @@ fn wake_parked() {
     }
 }
 
-/// E1: producers continuously wake a busy loop; system calls per wake.
+/// E1: a producer continuously wakes a busy loop; prints the system calls per wake.
 fn wake_busy() {
     for backend in [Backend::Epoll, Backend::IoUring] {
         let mut lp = open(backend);
@@ -200,7 +201,7 @@ fn wake_busy() {
             let now = clock.now().mono_ns;
             let _ = lp.wait(now, Deadline::at_ns(now + 1_000_000)).expect("wait");
             while lp.next_event(now).is_some() {}
-            // The work of one iteration.
+            // These steps stand for the work of one iteration.
             (0..2000).for_each(|step| {
                 black_box(step);
             });
@@ -216,7 +217,7 @@ fn wake_busy() {
     }
 }
 
-/// E2: a wake of a loop that is not parked.
+/// E2: the cost of waking a loop that is not parked.
 fn wake_running() {
     const COUNT: u64 = 20_000;
     let ours = open(Backend::Epoll);
@@ -254,7 +255,7 @@ fn wake_running() {
     );
 }
 
-/// E3: an iteration without events.
+/// E3: the cost of an iteration without events.
 fn empty_turn() {
     const COUNT: u64 = 2_000;
     let mut arms: Vec<Arm<'_>> = Vec::new();
@@ -293,7 +294,7 @@ fn empty_turn() {
     compare("E3 empty turn", arms);
 }
 
-/// E9: sets timers, cancels half, fires the others; per timer.
+/// E9: the time per timer to set timers, cancel half of them, and fire the others.
 fn timers(count: u64) {
     let ours = move || {
         let mut rng = Rng::new(5);

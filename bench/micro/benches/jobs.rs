@@ -1,12 +1,13 @@
-//! Passing the job of a slow read to a thread: the pool's own queue (a lock) compared with the ring
-//! `queue::spmc` and threads that park: `cargo bench -p sluice-micro --bench jobs`.
+//! Compares two ways to pass the job of a slow read to a thread: the pool's own queue (with a lock), and the
+//! ring `queue::spmc` with threads that park. Run it with `cargo bench -p sluice-micro --bench jobs`.
 //!
 //! Pool and ring have the same jobs, threads, mailbox and event loop for the results; only the queue and the
 //! way in which threads sleep and wake differ. A burst of jobs is submitted, then the loop waits until all
 //! are done. The bench prints, for each burst, number of threads and length of a job, the processor time of
 //! the main thread for each job (submitting, waiting, taking the result), and the time from the first
-//! submission to the last end; medians over the rounds, and the ratio ring / pool with the interval that
-//! contains nine tenths of the rounds' pairs. Words after `--`: `rounds=N`, `bursts=N`.
+//! submission to the end of the last job. The times are medians over the rounds; the ratio ring / pool has
+//! the interval that contains nine tenths of the rounds' ratios. Arguments after `--` are `rounds=N` and
+//! `bursts=N`.
 
 // A bench measures time and needs threads.
 #![allow(clippy::disallowed_methods)]
@@ -80,8 +81,8 @@ impl Ring {
     }
 
     fn wake_one(&self) {
-        // Orders the push before the check for sleepers, as the other side orders its announcement before
-        // its second check.
+        // Orders the push before the check for sleepers, as a thread that is about to sleep orders its
+        // announcement before its second check.
         fence(Ordering::SeqCst);
         for (sleeps, thread) in self.shared.sleeps.iter().zip(&self.threads) {
             if sleeps.load(Ordering::Relaxed) && sleeps.swap(false, Ordering::AcqRel) {

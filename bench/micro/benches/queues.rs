@@ -4,9 +4,9 @@
 //! Contenders take turns, round by round, so that other work of the machine affects all of them. A round
 //! moves a fixed number of jobs of one word from producers to consumers; a thread that finds the queue full
 //! or empty yields. The bench prints the median over the rounds, the interval that contains nine tenths of
-//! the rounds, and the share of rounds in which our queue was faster than the other contender. The number
-//! of threads in a line is that of the side that has several; lines with 1 in brackets run everything in
-//! one thread.
+//! the rounds, and the share of rounds in which our queue was faster than the other contender. The number of
+//! threads in a line is the number on the side that has several threads; lines with 1 in brackets run
+//! everything in one thread.
 //!
 //! Words after `--` choose roles (`spsc`, `spmc`, `mpsc`); `rounds=N` and `jobs=N` change the defaults.
 
@@ -27,7 +27,7 @@ use sluice_queue::{Capacity, lanes, spmc, spsc};
 /// The capacity of the server's queues.
 const CAPACITY: usize = 4096;
 
-/// Jobs passed together where a contender supports this: those of one iteration.
+/// Number of jobs passed together, where a contender supports this: as many as one iteration passes.
 const BATCH: usize = 16;
 
 /// One step of a contender's producer or consumer: its argument is the maximum number of jobs, its result
@@ -40,7 +40,7 @@ type Sides<'a> = (Vec<Step<'a>>, Vec<Step<'a>>);
 /// One implementation for one role.
 struct Contender {
     name: &'static str,
-    /// Runs one round; returns nanoseconds a job.
+    /// Runs one round; returns nanoseconds per job.
     round: fn(&Load) -> f64,
 }
 
@@ -213,7 +213,7 @@ fn ours_spsc_single() -> Sides<'static> {
     (vec![Box::new(push)], vec![Box::new(pop)])
 }
 
-/// `claim` jobs are claimed at once; with 1, `pop` is used.
+/// Claims `claim` jobs at once; if `claim` is 1, uses `pop`.
 fn ours_spmc(load: &Load, claim: usize) -> Sides<'static> {
     let (mut producer, consumer) = spmc::channel::<usize>(capacity());
     let push = move |count| producer.push_batch(&mut (0..count));
@@ -257,7 +257,7 @@ fn array_round(load: &Load) -> f64 {
     run(load, sides(load, push, pop))
 }
 
-/// A lock for each job.
+/// Locks the mutex for each job.
 fn mutex_round(load: &Load) -> f64 {
     let queue = Mutex::new(VecDeque::with_capacity(CAPACITY));
     let push = |count| (0..count).take_while(|&job| mutex_push(&queue, 1, job) == 1).count();
@@ -265,7 +265,7 @@ fn mutex_round(load: &Load) -> f64 {
     run(load, sides(load, push, pop))
 }
 
-/// A lock for each batch, as a careful user of a mutex would do.
+/// Locks the mutex for each batch, as a careful user of a mutex would do.
 fn mutex_batch_round(load: &Load) -> f64 {
     let queue = Mutex::new(VecDeque::with_capacity(CAPACITY));
     run(load, sides(load, |count| mutex_push(&queue, count, 0), |count| mutex_pop(&queue, count)))

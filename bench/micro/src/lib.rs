@@ -5,7 +5,7 @@
 pub struct Arguments(Vec<String>);
 
 impl Arguments {
-    /// `None` when `cargo test` runs the bench, without `--bench`: then there is nothing to do.
+    /// `None` when `cargo test` runs the bench, without `--bench`, because nothing is to be measured then.
     pub fn of_bench() -> Option<Arguments> {
         let words: Vec<String> = std::env::args().skip(1).collect();
         words.iter().any(|word| word == "--bench").then_some(Arguments(words))

@@ -258,7 +258,8 @@ const RULES: &[&str] = &[
     "*",
 ];
 
-/// PFMERGE with only a target is missing: the reference checks no rights for that key, Sluice does.
+/// Calls for which decisions are compared. PFMERGE with only a target is left out, because the reference
+/// checks no rights for that key, whereas Sluice does.
 const CALLS: &[&[&str]] = &[
     &["get", "a1"],
     &["get", "b1"],
@@ -356,7 +357,7 @@ fn differ(reference: &mut Reference, seed: u64, rounds: usize) {
         for _ in 0..4 {
             let call: Vec<_> =
                 CALLS[rng.below(CALLS.len() as u64) as usize].iter().map(|arg| arg.as_bytes()).collect();
-            // Without ACL in the command table, calls of ACL commands are skipped.
+            // Calls of ACL commands are skipped if the command table does not have these commands.
             let Named::Command(spec) = resolve(&call) else {
                 assert_eq!(call[0], b"acl", "{call:?}");
                 continue;

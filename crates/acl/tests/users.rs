@@ -1,4 +1,4 @@
-//! Users, rules and refusals, tested without a reference server.
+//! Tests of users, rules and refusals without a reference server.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -141,7 +141,7 @@ fn what_stands_behind_a_zero_byte_counts() {
     ] {
         assert_eq!(check(&users, &call), refused, "{call:?}");
     }
-    // The remaining channels of a user that has lost some are checked in the same way.
+    // If a user has lost some channels, the remaining channels are checked in the same way.
     set(&mut users, &["&more*"]).unwrap();
     let left = users.set_user(b"u", [&b"resetchannels"[..], b"&news"].into_iter()).unwrap().unwrap();
     assert!(left.allows(b"news", true) && !left.allows(b"news\0*", true));
@@ -336,7 +336,7 @@ fn roles_add_to_what_a_user_may() {
     }
     assert_eq!(check(&users, &["GET", "w:1"]), Some((Reason::Key, 1)));
     assert_eq!(check(&users, &["DEL", "r:1"]), Some((Reason::Key, 1)));
-    // A change to a role changes the users that hold it: older versions of these users are stale.
+    // A change to a role changes the users that hold it, so older versions of these users are stale.
     let held = users.get(b"u").unwrap().clone();
     set_role(&mut users, "reader", &["resetkeys", "~x:*", "clearselectors"]).unwrap();
     assert!(held.is_stale());

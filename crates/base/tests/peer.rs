@@ -1,7 +1,7 @@
-//! Numbers and globs against a running reference server, byte for byte.
+//! Compares numbers and globs with those of a running reference server, byte for byte.
 //!
-//! Runs when `SLUICE_PEER_ADDRESS` is `host:port` of a server whose databases 9 to 11 may be emptied;
-//! otherwise prints a note.
+//! The tests run if `SLUICE_PEER_ADDRESS` is `host:port` of a server whose databases 9 to 11 may be emptied;
+//! otherwise they print a note.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -111,7 +111,7 @@ fn globs_match_what_keys_finds() {
     for _ in 0..20_000 {
         let pattern = random(8, b"ab*?[]^-\\c");
         if pattern == b"*" {
-            // KEYS then does not compare the names at all.
+            // For this pattern, KEYS does not compare the names at all.
             continue;
         }
         peer.send(&[b"KEYS", &pattern]);

@@ -1,4 +1,5 @@
-//! The checkers as scripts see them: exit status, lines of the report, and changes of the files.
+//! Tests the checkers by what scripts see of them: exit status, lines of the report, and changes of the
+//! files.
 #![allow(missing_docs)]
 
 use sluice_base::progress::ProgressDisplay;
@@ -26,7 +27,7 @@ impl Folder {
         std::fs::read(self.0.join(name)).expect("readable")
     }
 
-    /// The contents of the files with the ends that were cut off the file `name`; removes these files.
+    /// The contents of the files that keep the ends which were cut off the file `name`; removes these files.
     fn take_kept(&self, name: &str) -> Vec<Vec<u8>> {
         let entries =
             std::fs::read_dir(&self.0).expect("readable").map(|entry| entry.expect("readable").path());
@@ -176,7 +177,7 @@ fn a_repair_cuts_what_is_not_in_order_when_the_user_agrees() {
     assert_eq!(run(check_aof, "--fix @", &path, "").0, 0);
 }
 
-/// The copy of the bytes cut off gets a short name where the log's name leaves no room for the time.
+/// If the log's name leaves no room for a time, the copy of the bytes that were cut off gets a short name.
 #[test]
 fn the_end_of_a_file_with_a_long_name_is_kept_under_a_short_one() {
     let folder = Folder::new("long-name");
@@ -350,7 +351,7 @@ fn a_snapshot_before_the_commands_is_checked_with_them() {
         ],
     );
     let folder = Folder::new("preamble");
-    // A compressed snapshot, in the envelope of the release and in that of the drafts before it.
+    // A compressed snapshot is checked in the envelope of the release and in that of the drafts before it.
     let compressed = std::fs::read(corpus("rdb81-lz4.rdb")).expect("the corpus is there");
     let (envelope, frame) = compressed.split_at(7);
     for begin in [envelope, b"VKCS\x01\x01\x01\0"] {

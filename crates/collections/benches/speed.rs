@@ -1,8 +1,8 @@
 //! Benchmarks of the slab and the index together, as the keyspace uses them:
 //! `cargo bench -p sluice-collections`.
 //!
-//! Entries are blocks of 88 bytes that begin with a 16-byte key; hashes are computed from the key.
-//! Prints one line for each measurement. An argument selects one of them: `bytes`, `insert`, `find`,
+//! Entries are blocks of 88 bytes that begin with a 16-byte key; hashes are computed from the key. The
+//! program prints one line for each measurement. An argument selects one of them: `bytes`, `insert`, `find`,
 //! `cache`, `churn`, `slab`.
 
 // A benchmark reads the clock.
@@ -112,7 +112,8 @@ fn bytes_per_key() {
         let count = number + 1;
         let bytes = store.index.bytes() as f64 / count as f64;
         if count as f64 >= next {
-            // Points evenly spaced in the logarithm, so that every size is equally likely.
+            // The points are evenly spaced in the logarithm of the number of keys, so that every size is
+            // equally likely.
             (sum, points, worst) = (sum + bytes, points + 1, worst.max(bytes));
             next *= 1.005;
         }
@@ -135,7 +136,7 @@ fn insert() {
     let mut store = Store::new();
     let handles: Vec<Handle> = (0..count).map(|number| store.alloc(number)).collect();
     let hashes: Vec<u64> = (0..count).map(|number| siphash13(SEED, &key(number))).collect();
-    // Shuffled, so that a split does not read the keys written last.
+    // The order is shuffled, so that a split does not read the keys written last.
     let mut order: Vec<u32> = (0..count as u32).collect();
     shuffle(&mut order);
     let start = Instant::now();
@@ -227,7 +228,7 @@ fn find_in_cache() {
     println!("find: {count} keys in cache, hash known: {:.1} ns", ns_each(start, count * 1_000));
 }
 
-/// Removes and inserts keys at a constant size, then removes all; draws samples.
+/// Measures removals and insertions at a constant number of keys, the removal of all keys, and samples.
 fn churn() {
     let count = MILLION;
     let mut store = Store::with(count);

@@ -11,7 +11,7 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// Allocations of this thread. Counted by thread, so that tests may run in parallel.
+    /// Number of allocations of this thread. The counter is per thread, so that tests may run in parallel.
     static COUNT: Cell<usize> = const { Cell::new(0) };
     /// Bytes of the allocations that `COUNT` counts.
     static BYTES: Cell<usize> = const { Cell::new(0) };
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A client whose outboxes are sent and recycled as the server does.
+/// A client whose outboxes are sent and recycled as in the server.
 struct Warm {
     rig: Rig,
     client: SessionKey,
@@ -70,7 +70,7 @@ struct Warm {
 impl Warm {
     fn new() -> Warm {
         let mut rig = Rig::new();
-        // The check of declared keys allocates a list, in builds with debug assertions only.
+        // The check of declared keys, which exists only in builds with debug assertions, allocates a list.
         rig.engine.check_keys(DeclaredKeysCheck::Off);
         let client = rig.client;
         let (parser, requests) = (Parser::new(), Requests::new());
@@ -150,7 +150,7 @@ fn set_of_an_existing_key_in_its_size_class_allocates_nothing() {
         "SET key value",
         &["SET key value1 PX 100000", "SET key value2 KEEPTTL", "SET key value3 XX EX 100"],
     );
-    // Values between two size classes are moved within the slab.
+    // The value alternates between two size classes, so it is moved within the slab.
     check("SET key value", &["SET key a-value-of-more-bytes-than-the-block-has", "SET key value"]);
 }
 
@@ -175,7 +175,7 @@ fn setrange_far_behind_the_end_allocates_no_zeros() {
         let before = BYTES.get();
         warm.send(&input);
         let bytes = BYTES.get() - before;
-        // At most two pages, and the list of chunks that leads to them.
+        // The bytes are at most two pages, and the list of chunks that leads to them.
         assert!(bytes < (2 << 16) + (32 << 10), "after {setup}: {bytes} bytes allocated");
         assert_eq!(warm.rig.run("STRLEN key"), ":4194307");
     }
@@ -188,8 +188,8 @@ fn total_memory(rig: &mut Rig) -> isize {
     fields.map(|rest| rest.split(' ').next().and_then(|n| n.parse::<isize>().ok()).expect("a number")).sum()
 }
 
-/// The memory of a postponed request is counted where an operator looks, and is freed when the request
-/// has run or its client is gone.
+/// The memory of a postponed request is counted in CLIENT LIST, and is freed when the request has run or its
+/// client is gone.
 #[test]
 fn ten_thousand_postponed_clients_are_counted_and_their_memory_comes_back() {
     const CLIENTS: usize = 10_000;

@@ -1,7 +1,7 @@
 //! Measures what a request costs outside the kernel: one connection sends one request at a time, and its peer
 //! and the loop share a thread. Run under `valgrind --tool=callgrind` or `strace -c`; the argument is the
-//! number of rounds. With a second argument `bare` only the peer's part runs, to be subtracted; otherwise it
-//! names the driver (`epoll` if it is missing).
+//! number of rounds. The second argument names the driver (`epoll` if it is missing); with `bare`, only the
+//! peer's part runs, so that its costs can be subtracted.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -45,7 +45,7 @@ fn main() {
             }
         }
         if backend == Backend::IoUring {
-            // The reply is queued: the next iteration sends it.
+            // The reply is queued, so the next iteration sends it.
             let _ = lp.wait(1, Deadline::PAST).expect("wait");
         }
         peer.read_exact(&mut got).expect("read");

@@ -1,8 +1,8 @@
 //! An echo server on the best driver there is: `cargo run --release -p sluice-evloop --example echo`, then
 //! `nc localhost 7007`.
 //!
-//! Events carry the caller's [`Token`], operations need the loop's [`Source`]: the caller stores each
-//! source under its token, here by its index in a vector.
+//! Events carry the caller's [`Token`], whereas operations need the loop's [`Source`]. The caller therefore
+//! stores each source under its token, here by its index in a vector.
 
 use rustix::time::{ClockId, clock_gettime};
 use sluice_evloop::{

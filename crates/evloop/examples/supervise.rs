@@ -38,7 +38,7 @@ pub struct Plan {
     pub script: String,
     /// Maximum number of runs.
     pub runs_max: u32,
-    /// Pause before the second run, ms; it doubles with each.
+    /// Pause before the second run, ms; it doubles with each further run.
     pub pause_ms: u64,
     /// Maximum duration of a run, ms.
     pub patience_ms: u64,
@@ -82,8 +82,8 @@ struct Supervisor<'a> {
     plan: &'a Plan,
     outcome: Outcome,
     fifo: FileId,
-    /// The FIFO opened a second time, for writing: operations of one file wait for each other, and a read may
-    /// wait for long.
+    /// The FIFO opened a second time, for writing, because operations of one file wait for each other, and a
+    /// read may wait for long.
     marks: FileId,
     log: FileId,
     reading: Option<FileOpId>,
@@ -109,12 +109,12 @@ struct Supervisor<'a> {
 pub fn supervise(lp: &mut AnyLoop, plan: &Plan) -> io::Result<Outcome> {
     let fifo = Fifo::beside(&plan.log)?;
     let log = File::create(&plan.log)?;
-    // Open for reading and writing, so that the FIFO does not end when a child closes it.
+    // The FIFO is opened for reading and writing, so that it does not end when a child closes it.
     let fifo_id = lp.file_open(OwnedFd::from(fifo.open()?));
     let marks = lp.file_open(OwnedFd::from(fifo.open()?));
     let log = lp.file_open(OwnedFd::from(log));
-    // The companion runs as long as the supervision: at the end the wait for it is cancelled,
-    // and it is killed.
+    // The companion runs as long as the supervision. At the end, the wait for it is cancelled, and it is
+    // killed.
     let mut companion = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()?;
     let companion_wait = lp.process_wait(id_of(&companion), COMPANION);
     let mut supervisor = Supervisor {
@@ -215,7 +215,8 @@ impl Supervisor<'_> {
         let child = Command::new("sh")
             .args(["-c", &self.plan.script])
             .stdin(OwnedFd::from(theirs))
-            // Opening it only for writing succeeds at once, because `supervise` has it open for reading.
+            // Opening the FIFO only for writing succeeds at once, because `supervise` has it open for
+            // reading.
             .stdout(File::options().write(true).open(&fifo.0)?)
             .spawn()?;
         self.child = Some(id_of(&child));
@@ -293,7 +294,7 @@ impl Supervisor<'_> {
             return;
         }
         self.under_way += 1;
-        // Operations of one file run in order: the descriptor's position is the end.
+        // Operations of one file run in order, so the descriptor's position is the end.
         self.lp.file_start(self.log, FileOp::write(text), WRITTEN);
         if self.sync.is_none() {
             self.sync = Some(self.lp.timer_at(in_ms(SYNC_AFTER_MS), SYNC));
@@ -383,7 +384,7 @@ fn fnv(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A FIFO, removed at the end.
+/// A FIFO that is removed on drop.
 struct Fifo(PathBuf);
 
 impl Fifo {

@@ -1,5 +1,5 @@
-//! Accepting, and waiting for a process, without free descriptors. One test in a program of its own,
-//! because the limit applies to the process.
+//! Tests accepting connections, and waiting for a process, without free descriptors. The test is a program of
+//! its own, because the limit applies to the process.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::fs::File;
@@ -14,7 +14,8 @@ use sluice_evloop::{AnyLoop, Deadline, Event, Exit, Token};
 mod common;
 use common::{next, now_ns, on_each};
 
-/// Lowers the limit while `run` runs, and takes every descriptor below it but `spare`.
+/// Lowers the limit while `run` runs, and opens files until only `spare` descriptors below the limit are
+/// free.
 fn without_descriptors(spare: usize, run: impl FnOnce(&mut Vec<File>)) {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..before }).expect("lower");
@@ -70,7 +71,7 @@ fn a_listener_pauses_10_to_500_ms_and_recovers(mut lp: AnyLoop) {
             assert!(looks(&mut lp, almost_ns).is_empty(), "it pauses {pause_ms} ms");
             now_ns = almost_ns + 1;
         }
-        // One free descriptor: one connection, and then the pauses begin again.
+        // One descriptor is free, so one connection is accepted, and then the pauses begin again.
         taken.pop();
         let mut events = looks(&mut lp, now_ns);
         let Event::Accepted { token: Token(1), socket } = events.remove(0) else { panic!("accepted") };

@@ -1,4 +1,4 @@
-//! The application of every server arm: one protocol, one state per connection, the same in each arm.
+//! The application that every server arm runs, with the same protocol and the same state per connection.
 //!
 //! Replies of an iteration are collected in the connection's `out`, and the arm sends each `out` once, at
 //! the end of the iteration.
@@ -6,14 +6,14 @@
 use super::machine::Counters;
 use super::wire::{HEADER, Kind, header};
 
-/// The fewest missing bytes of a value for which they may be received directly at their final place.
+/// A value of which at least this many bytes are missing may be received directly into its final buffer.
 const DIRECT_MIN: usize = 64 * 1024;
 
 /// The state of one connection.
 #[derive(Debug, Default)]
 struct Conn {
     header: [u8; HEADER],
-    /// Bytes of the header that were received.
+    /// Number of header bytes received so far.
     have: usize,
     /// Missing bytes of the body.
     left: usize,
@@ -33,9 +33,9 @@ impl Conn {
 /// The way in which large values are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
-    /// In chunks, then copied.
+    /// Large values are received in chunks, which are then copied into the value.
     Chunks,
-    /// Directly into the value.
+    /// Large values are received directly into the value.
     Direct,
 }
 
@@ -44,7 +44,7 @@ pub enum Taking {
 pub struct App {
     conns: Vec<Conn>,
     free: Vec<u32>,
-    /// Numbers of connections closed in this iteration, which are reused from the next on.
+    /// Ids of the connections closed in this iteration; later iterations may reuse them.
     freed: Vec<u32>,
     dirty: Vec<u32>,
     subscribers: Vec<u32>,
@@ -67,7 +67,7 @@ impl App {
         }
     }
 
-    /// Assigns a number to a new connection.
+    /// Assigns an id to a new connection.
     pub fn opened(&mut self) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
             self.conns.push(Conn::default());
@@ -99,7 +99,7 @@ impl App {
         self.conns[id as usize].ending
     }
 
-    /// The bytes to send.
+    /// The bytes that are to be sent on the connection.
     pub fn out(&mut self, id: u32) -> &mut Vec<u8> {
         &mut self.conns[id as usize].out
     }
@@ -236,8 +236,8 @@ impl App {
         }
     }
 
-    /// The connections that have bytes to send, or are to be closed. The list must be given back to
-    /// [`App::turn_over`].
+    /// The connections that have bytes to send, or are to be closed. The list must be passed to
+    /// [`App::turn_over`] at the end of the iteration.
     pub fn take_dirty(&mut self) -> Vec<u32> {
         let dirty = std::mem::take(&mut self.dirty);
         for &id in &dirty {

@@ -1,26 +1,26 @@
 //! The options of the command line.
 
-/// The options of the command line.
 #[derive(Default)]
 pub struct Args {
-    /// The scenarios to run; empty: all.
+    /// The scenarios to run; all if the list is empty.
     pub only: Vec<String>,
-    /// Rounds of each case.
+    /// Number of rounds of each case.
     pub rounds: usize,
-    /// Windows of 5 ms: tests that everything runs, without meaningful figures.
+    /// Whether windows last only 5 ms, which tests that everything runs but gives no meaningful figures.
     pub quick: bool,
-    /// The file for the figures as JSON.
+    /// The file to which the figures are written as JSON.
     pub json: Option<String>,
-    /// Arms of E4 and E10 instead of the usual ones; for E4 they must include `epoll` and `io_uring`.
+    /// Arms that the scenarios E4 and E10 run instead of the usual ones; for E4 they must include `epoll` and
+    /// `io_uring`.
     pub arms: Vec<String>,
-    /// Bytes of the messages of E4, instead of all sizes.
+    /// The only message size that E4 measures, in bytes, instead of all sizes.
     pub bytes: Option<usize>,
-    /// Maximum descriptors of a process.
+    /// Maximum number of descriptors of a process.
     pub descriptors: u64,
 }
 
 impl Args {
-    /// The length of a window, in nanoseconds.
+    /// The length of a window in nanoseconds: `ms` milliseconds, or 5 ms if `quick` is set.
     pub fn window_ns(&self, ms: u64) -> u64 {
         if self.quick { 5_000_000 } else { ms * 1_000_000 }
     }

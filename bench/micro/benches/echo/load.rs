@@ -1,4 +1,4 @@
-//! The load generators: one thread with its own epoll set, the same for all arms.
+//! The load generators. Each is one thread with its own epoll set, the same for all arms.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use super::machine::now_ns;
 use super::report::Histogram;
 
-/// Connects to one of several loopback addresses, so that none runs out of ports.
+/// Connects to one of eight loopback addresses, chosen by `number`, so that no address runs out of ports.
 pub fn connect(port: u16, number: usize) -> TcpStream {
     let stream =
         TcpStream::connect((Ipv4Addr::new(127, 0, 0, 1 + (number % 8) as u8), port)).expect("connect");
@@ -18,7 +18,7 @@ pub fn connect(port: u16, number: usize) -> TcpStream {
     stream
 }
 
-/// An epoll set of connections with an index each.
+/// An epoll set of connections, each of which has an index.
 pub struct Set {
     epoll: OwnedFd,
     ready: Vec<epoll::Event>,
@@ -56,7 +56,7 @@ pub struct Load {
     peers: Vec<Peer>,
     /// The bytes of a whole batch of requests.
     request: Vec<u8>,
-    /// Bytes of one reply.
+    /// Length of one reply in bytes.
     reply: usize,
     depth: usize,
     scratch: Vec<u8>,
@@ -64,14 +64,14 @@ pub struct Load {
 
 struct Peer {
     stream: TcpStream,
-    /// Bytes of the batch that were sent; `got` counts the received bytes of the replies.
+    /// Number of bytes of the batch that were sent; `got` counts the received bytes of the replies.
     sent: usize,
     got: usize,
     began_ns: u64,
     waits_for_room: bool,
 }
 
-/// The results of a window.
+/// The results of a window, that is, of load for a given time.
 pub struct Window {
     pub ops: u64,
     pub wall_ns: u64,
@@ -79,8 +79,8 @@ pub struct Window {
 }
 
 impl Load {
-    /// Opens `connections`, each of which sends `message` `depth` times and expects `reply`
-    /// bytes for each.
+    /// Opens `connections` connections, each of which sends `message` `depth` times and expects `reply` bytes
+    /// for each.
     pub fn open(port: u16, connections: usize, message: &[u8], depth: usize, reply: usize) -> Load {
         let set = Set::new();
         let mut peers = Vec::new();
@@ -147,7 +147,7 @@ impl Load {
         }
     }
 
-    /// Receives; returns whether the batch is answered completely.
+    /// Receives available bytes; returns whether the batch is answered completely.
     fn pull(&mut self, index: usize, window: &mut Window) -> bool {
         let peer = &mut self.peers[index];
         let bytes = match peer.stream.read(&mut self.scratch) {

@@ -17,11 +17,11 @@ pub struct Counters {
     pub cpu_ns: u64,
     pub system_calls: u64,
     pub iterations: u64,
-    /// Sends that the application requested.
+    /// Number of sends that the application requested.
     pub sends: u64,
-    /// Receives that found no buffer in the group.
+    /// Number of receives that found no buffer in the group.
     pub starvations: u64,
-    /// Receives directly into a value.
+    /// Number of receives directly into a value.
     pub fills: u64,
     pub rss_bytes: u64,
     pub descriptors: u64,
@@ -94,7 +94,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server with this setup.
+    /// Starts a server with this setup, which `arms::serve` describes.
     pub fn start(setup: &str) -> Server {
         let (child, line) = respawn(&["--serve", setup]);
         let port = line.trim().parse().expect("the server tells its port");
@@ -148,7 +148,7 @@ impl Drop for Holder {
     }
 }
 
-/// Runs this program again; returns its first line.
+/// Starts this program again as a child; returns the child and the first line of its output.
 fn respawn(args: &[&str]) -> (Child, String) {
     let program = std::env::current_exe().expect("a program has a path");
     let mut child =

@@ -1,15 +1,16 @@
-//! The loop under load: echo, idle connections, churn, large values, fan-out and overload, with
-//! our epoll, io_uring and poll drivers compared with mio and polling. The application is the
-//! same in every arm.
+//! Measures the event loop under load: echo, idle connections, churn, large values, fan-out and overload. Our
+//! epoll, io_uring and poll drivers are compared with mio and polling. The application is the same in every
+//! arm.
 //!
-//! `cargo bench -p sluice-micro --bench echo -- [--only e4,e10] [--rounds N] [--quick] [--json FILE]`, for E4
-//! and E10 `[--arms epoll,io_uring,io_uring/32]`, and for E4 `[--bytes 16384]`.
+//! Run it with `cargo bench -p sluice-micro --bench echo -- [--only e4,e10] [--rounds N] [--quick] [--json
+//! FILE]`. The scenarios E4 and E10 also accept `[--arms epoll,io_uring,io_uring/32]`, and E4 `[--bytes
+//! 16384]`.
 //!
-//! A server is a process with one thread on the first processor, the load generator a thread on the second.
-//! Rounds are interleaved (A B C … A B C …) over servers that live through all of a case; the program prints
-//! medians and the middle 90 % of the rounds. Processor time is the server thread's own clock, read by the
-//! thread; system calls are counted by our drivers and, in the other arms, by the code that makes them.
-//! Microseconds are measured at the client.
+//! A server is a process with one thread on the first processor; the load generator is a thread on the second
+//! processor. Rounds are interleaved (A B C … A B C …) over servers that run during the whole case; the
+//! program prints medians and the middle 90 % of the rounds. Processor time is the server thread's own clock,
+//! read by the thread; system calls are counted by our drivers and, in the other arms, by the code that makes
+//! them. Microseconds are measured at the client.
 #![allow(missing_docs)]
 
 mod app;

@@ -1,8 +1,9 @@
-//! Samples, medians with the middle 90 % of the rounds, tables and gates, as text and as JSON.
+//! Samples, medians with the middle 90 % of the rounds, tables, and gates (bounds that a figure must keep),
+//! as text and as JSON.
 
 use std::fmt::Write as _;
 
-/// Latencies in buckets of 3 %.
+/// A histogram of latencies, in buckets that are about 3 % wide.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -20,7 +21,7 @@ impl Histogram {
         self.total += times;
     }
 
-    /// The value that `part` of all samples do not exceed, in microseconds if they were
+    /// The value that a share of `part` of all samples does not exceed, in microseconds if the samples were
     /// recorded in nanoseconds.
     pub fn us(&self, part: f64) -> f64 {
         let rank = ((self.total as f64 * part).ceil() as u64).max(1);
@@ -36,7 +37,7 @@ impl Histogram {
     }
 }
 
-/// A median and the bounds of the middle 90 %.
+/// A median, and the bounds of the middle 90 % of the samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
     pub low: f64,
@@ -72,7 +73,7 @@ impl Column {
     }
 }
 
-/// One case: arms, columns, and the figures of each round.
+/// The table of one case: its arms, its columns, and the figures of each round.
 pub struct Table {
     title: String,
     columns: Vec<Column>,
@@ -111,7 +112,7 @@ impl Table {
         Spread::of(&self.samples[self.arm(arm)][self.column(column)])
     }
 
-    /// The ratio of `arm` to `base`, round by round.
+    /// The ratios of `arm` to `base` in a column, computed for each round.
     pub fn ratio(&self, arm: &str, base: &str, column: &str) -> Spread {
         let column = self.column(column);
         let (arm, base) = (&self.samples[self.arm(arm)][column], &self.samples[self.arm(base)][column]);
@@ -184,7 +185,7 @@ impl Report {
         self.tables.push(table.json());
     }
 
-    /// Prints a gate with its figure. `None`: the gate does not apply here.
+    /// Prints a gate's text with its verdict; `None` means that the gate does not apply here.
     pub fn gate(&mut self, met: Option<bool>, text: &str) {
         let verdict = match met {
             Some(true) => "met",
@@ -195,7 +196,7 @@ impl Report {
         self.gates.push(format!("  {{\"verdict\": {}, \"text\": {}}}", quoted(verdict), quoted(text)));
     }
 
-    /// The figures as `[low, median, high]`.
+    /// All tables and gates as JSON, with each figure as `[low, median, high]`.
     pub fn json(&self) -> String {
         format!(
             "{{\"cases\": [\n{}\n],\n\"gates\": [\n{}\n]}}\n",

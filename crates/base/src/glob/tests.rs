@@ -77,7 +77,7 @@ fn agrees_with_the_definition_on_random_patterns() {
     assert!(matched > 10_000, "the patterns must match now and then, not {matched} times");
 }
 
-/// Random patterns of every form, and texts so short that a match takes nothing from the allowance.
+/// Tests random patterns of every form with texts so short that a match never takes steps from its allowance.
 #[test]
 fn every_form_agrees_with_the_definition_without_an_allowance() {
     let mut rng = Rng::new(11);
@@ -127,7 +127,8 @@ fn the_forms_of_patterns() {
     assert!(Pattern::new(&long).matches(&b"a".repeat(5000)));
 }
 
-/// The plain walk, the search in blocks, and compiled classes give one result, with and without case.
+/// Asserts that plain matching, the search in blocks, and compiled classes give the same result, with and
+/// without case.
 fn every_way_agrees(pattern: &[u8], text: &[u8]) {
     fn ways<C: LetterCase>(pattern: &[u8], text: &[u8]) -> [Option<bool>; 3] {
         let compiled = Compiled::with_long_classes::<C>(pattern, 0);
@@ -204,8 +205,8 @@ fn long_elements_between_stars_are_found_wherever_they_stand() {
     assert!(matched > 500 && missed > 200, "{matched} {missed}");
 }
 
-/// The steps for a pair stay below [`STEPS_PER_BYTE`] for each byte plus the product of both lengths divided
-/// by 250.
+/// The steps to match a pattern with a text stay below [`STEPS_PER_BYTE`] for each byte of both, plus the
+/// product of their lengths divided by 250.
 #[test]
 fn hostile_pairs_take_steps_that_are_nearly_linear() {
     for bytes in [16 << 10, 60_000] {
@@ -225,7 +226,7 @@ fn hostile_pairs_take_steps_that_are_nearly_linear() {
     }
 }
 
-/// Many short texts and one long class, which is read once.
+/// Many short texts are matched with a pattern that has one long class; the class is read only once.
 #[test]
 fn a_long_class_is_read_once_for_many_texts() {
     for pattern in [b"[".to_vec(), b"*[".to_vec(), b"a*[^".to_vec()] {
@@ -275,7 +276,7 @@ fn hostile_pairs(bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     ]
 }
 
-/// The steps that each byte of a pattern and of its text may take.
+/// The number of steps that each byte of a pattern and of its text may take.
 const STEPS_PER_BYTE: usize = 40;
 
 fn random(rng: &mut Rng, alphabet: &[u8], len_max: u64) -> Vec<u8> {

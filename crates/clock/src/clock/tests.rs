@@ -1,4 +1,4 @@
-//! The clock on a fake machine whose true time the tests know.
+//! Tests the clock on a simulated machine whose true time the tests know.
 
 use sluice_base::Rng;
 
@@ -11,15 +11,15 @@ struct Fake {
     true_ps: u128,
     ticks_per_s: u64,
     unix_offset_ns: i64,
-    /// Added to the counter's reading.
+    /// The ticks that jumps have added; they are part of each reading of the counter.
     jump_ticks: u64,
     frozen_at: Option<u64>,
-    /// Time each reading takes.
+    /// The time that each reading takes, in picoseconds.
     read_ps: u128,
-    /// How far the counter's oscillator is ahead of the kernel's clock, which NTP slews.
+    /// Picoseconds by which the counter's oscillator is ahead of the kernel's clock, which NTP slews.
     ahead_ps: i128,
-    /// Duration of a preemption in picoseconds, and the number of readings of which one is
-    /// followed by a preemption.
+    /// Duration of a preemption in picoseconds, and a number `n`: on average, one in `n` readings is followed
+    /// by a preemption.
     preempted: Option<(u128, u64)>,
     rng: Rng,
 }
@@ -133,7 +133,7 @@ fn a_counter_that_stops_is_found_out_and_time_goes_on() {
     assert!(now.mono_ns - start.mono_ns >= 9_000_000_000);
 }
 
-/// Makes the counter jump, and lets it agree with the kernel's clock for a time.
+/// Makes the counter jump, and then lets it agree with the kernel's clock for `agreement_ms` milliseconds.
 fn doubt(clock: &mut Clock<Fake>, agreement_ms: u64) {
     clock.machine.jump_ticks = clock.machine.jump_ticks.wrapping_add(1 << 40);
     for _ in 0..agreement_ms {
@@ -285,8 +285,8 @@ fn a_counter_that_wraps_around_goes_unnoticed() {
 
 #[test]
 fn clocks_of_many_threads_agree() {
-    // Each thread passes its reading on; the next thread's reading may be earlier by at most both
-    // clocks' errors.
+    // Each thread passes its reading on to the next thread, whose reading may be earlier by at most the sum
+    // of both clocks' errors.
     let threads = 4;
     let baton = std::sync::Arc::new(std::sync::Mutex::new(Clock::system().now()));
     let runners: Vec<_> = (0..threads)

@@ -1,4 +1,5 @@
-//! The conditions under which the counter is trusted, and a thread that may not read the counter.
+//! Tests the conditions under which the counter is trusted, and the clock of a thread that may not read the
+//! counter.
 
 use super::*;
 use crate::{Clock, TimeSource};
@@ -32,8 +33,8 @@ fn counters_are_in_step_where_the_kernel_says_so() {
     }
 }
 
-/// The kernel forbids the counter to one thread alone, so the other tests of this process are not
-/// disturbed.
+/// The kernel forbids the counter only to the thread that this test starts, so the other tests of this
+/// process are not disturbed.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn a_thread_that_may_not_read_the_counter_still_has_a_clock() {

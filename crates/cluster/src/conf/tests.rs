@@ -1,4 +1,4 @@
-//! Lines in the form of several versions of the reference, and damaged lines.
+//! Tests how lines in the formats of several versions of the reference, and damaged lines, are read.
 use super::*;
 use crate::{HashSlot, ShardId};
 
@@ -7,7 +7,7 @@ const B: &str = "2e810a0df8a3231d993b6751bdf2eb647f16f1d4";
 const C: &str = "4b5eea6c2ba2c9967323e4dcdd372bd9b37ef981";
 const SHARD: &str = "e4a8f66f9dbccafaa98814ae59a30fbfae08e016";
 
-/// A file in which `lines` precede the line of this node (A, `myself`), with complete epochs.
+/// A file in which `lines` precede the line of this node (A, `myself`) and a complete `vars` line.
 fn file(lines: &str) -> String {
     format!(
         "{lines}{A} 10.0.0.1:6379@16379,,tls-port=0,shard-id={SHARD} myself,master - 0 0 3 connected 0-99\n\
@@ -19,7 +19,7 @@ fn good(text: &str) -> ConfFile {
     read(text.as_bytes(), BusTransport::Tcp).expect("a file to start from")
 }
 
-/// The only other node in a file with this line.
+/// The node that is read from `line`, in a file whose only other line of a node is this node's own.
 fn other(line: &str) -> SavedNode {
     let mut read = good(&file(&format!("{line}\n")));
     assert_eq!(read.repairs, [], "{line}");

@@ -6,7 +6,7 @@ use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::node::NodeHealth;
 use crate::slots::{SLOT_COUNT, SlotSet};
 
-/// The slot of the requests, and the nodes of the map by position.
+/// The slot of the requests, and the positions of the nodes in the map.
 const SLOT: u16 = 7;
 const ME: usize = 0;
 const OTHER: usize = 1;
@@ -59,7 +59,7 @@ fn slot() -> HashSlot {
     HashSlot::new(SLOT).unwrap()
 }
 
-/// A map in which the slot is in the state of this name, for a node of this role.
+/// A map in which the slot is in the state called `name`, for a node of this role.
 fn state(name: &str, role: Role) -> SlotMap {
     let own = if role == Role::Primary { ME } else { PRIMARY };
     let mut of = match name {
@@ -103,7 +103,7 @@ fn told(verdict: SlotVerdict<'_>) -> String {
     }
 }
 
-/// The counts of a request's keys in the case of this name: all are here, none is, or one of two is.
+/// The counts of a request's keys in the case called `name`: all keys are here, none is, or one of two is.
 fn keys(name: &str) -> KeyCounts {
     let of = |existing, missing, are_several| KeyCounts { existing, missing, are_several };
     match name {
@@ -152,7 +152,7 @@ fn cb_s11_to_s19_answer_as_the_table() {
     }
 }
 
-/// Requests for which the specification has rules beside the columns of its table.
+/// Requests for which the specification has rules in addition to its table.
 #[test]
 fn cb_s13_to_s18_special_requests() {
     let rows = [
@@ -164,18 +164,18 @@ fn cb_s13_to_s18_special_requests() {
         ("importing", Role::Replica, "raw", "one here", "local"),
         ("importing", Role::Replica, "ra", "some", "try again"),
         ("importing", Role::Primary, "a", "all missing", "try again"),
-        // MIGRATE (S-15), which a primary executes and a replica does not.
+        // A primary executes MIGRATE (S-15) for slots that it owns or imports; a replica does not execute it.
         ("migrating", Role::Primary, "m", "all missing", "local"),
         ("importing", Role::Primary, "m", "some", "local"),
         ("migrating", Role::Replica, "mw", "all missing", "moved primary"),
         ("foreign", Role::Primary, "m", "one here", "moved other"),
-        // MOVE and COPY to another database (S-13).
+        // These rows are for MOVE and COPY to another database (S-13).
         ("migrating", Role::Primary, "dw", "one here", "try again"),
         ("importing", Role::Primary, "dwa", "one here", "try again"),
         ("importing", Role::Primary, "dw", "one here", "try again"),
         ("mine", Role::Primary, "dw", "one here", "local"),
         ("foreign", Role::Primary, "dw", "one here", "moved other"),
-        // Sharded publish/subscribe (S-13, S-14, S-18).
+        // These rows are for sharded publish/subscribe (S-13, S-14, S-18).
         ("migrating", Role::Primary, "p", "all missing", "local"),
         ("importing", Role::Primary, "p", "all missing", "moved other"),
         ("importing", Role::Primary, "pa", "all missing", "local"),
@@ -229,7 +229,8 @@ fn keys_are_looked_for_in_open_slots_alone() {
     }
 }
 
-/// A map that was never made has no owners, and no slot without an owner is served.
+/// An empty map, as it is before the first real one, has no owners, and a slot without an owner is not
+/// served.
 #[test]
 fn an_empty_map_binds_no_slot() {
     let empty = SlotMap { owners: Box::default(), ..map(Role::Primary, Some(ME)) };

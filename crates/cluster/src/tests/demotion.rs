@@ -1,8 +1,8 @@
-//! How other nodes' messages change a node's view of roles, slots and epochs.
+//! Tests how other nodes' messages change a node's view of roles, slots and epochs.
 use super::network::{Network, header_of};
 use crate::*;
 
-/// Three voters, and node 3 a replica of node 0.
+/// A cluster of three voters, in which node 3 is a replica of node 0.
 fn with_replica() -> Network {
     let mut network = Network::cluster(4, 3);
     let node = network.id(0);
@@ -119,8 +119,8 @@ fn cl_e19_e20_update_teaches_where_the_winner_is_not_reached() {
     assert_eq!(network.line(0, 0).unwrap()[3], network.id(3).to_string());
 }
 
-/// Node 1 starts with a file in which node 2 owns a slot of node 0's, with an epoch that node 0 does not
-/// know. Node 2 has given the slot up.
+/// Node 1 starts with a file in which node 2 owns a slot of node 0, with an epoch that node 0 does not know.
+/// Node 2 has given the slot up.
 #[test]
 fn cl_e20_nobody_is_told_what_a_node_has_not_claimed_since_the_start() {
     let mut network = Network::cluster(3, 3);
@@ -150,7 +150,7 @@ fn cl_e20_nobody_is_told_what_a_node_has_not_claimed_since_the_start() {
     }
 }
 
-/// Node 1 has a slot of node 0 by a grant, and node 0's epoch is above node 1's by now. Node 3,
+/// Node 1 has got a slot of node 0 by a grant, although node 0's epoch is now above node 1's. Node 3,
 /// the replica of node 0, does not reach node 1.
 #[test]
 fn cl_e19_a_replica_learns_from_its_primary_who_owns_what_that_has_let_go() {
@@ -179,7 +179,7 @@ fn cl_e19_a_replica_learns_from_its_primary_who_owns_what_that_has_let_go() {
     }
 }
 
-/// Only node 0 reports to node 2 the failover from node 0 to node 3.
+/// Node 2 learns only from node 0 of the failover from node 0 to node 3.
 #[test]
 fn cl_e16_a_winner_is_not_held_to_claim_what_the_loser_had_let_go() {
     let mut network = with_replica();
@@ -259,7 +259,8 @@ fn cl_e7_a_node_that_gets_slots_at_epoch_0_among_others_takes_a_new_epoch() {
     network.meet(0, 1);
     network.meet(0, 2);
     network.run(2_000);
-    // Only epochs of 0 collide here.
+    // Nodes 1 and 2 are both at epoch 0. Only epochs of 0 collide here, so only one of the two takes a new
+    // epoch.
     let at_zero = (1..3).find(|number| network.peers[*number].cluster.info().my_epoch == ClusterEpoch(0));
     let at_zero = at_zero.expect("the greater id stays");
     let id = network.id(at_zero);
@@ -471,7 +472,7 @@ fn cl_k7_equal_epochs_rebind_nothing() {
 fn cl_e17_a_node_without_slots_is_a_replica_whatever_its_epoch() {
     let mut network = Network::cluster(4, 3);
     let (first, own) = (network.id(0), network.id(3));
-    // Node 1 has received the shard before the role.
+    // Node 1 has received node 3's new shard before node 3's new role.
     let m = &mut network.peers[1].cluster.machine;
     let (primary, ix) = (m.table.find(&first).unwrap(), m.table.find(&own).unwrap());
     m.table.node_mut(ix).shard = m.table.node(primary).shard;

@@ -1,4 +1,4 @@
-//! Elections of this node, and manual failovers.
+//! Tests of elections that a node holds, and of manual failovers.
 use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::*;
 
@@ -10,7 +10,8 @@ fn with_replicas() -> Network {
     network
 }
 
-/// Notes that the replicas are in contact with their primary now, at these offsets of its stream.
+/// Reports to the replicas that they are in contact with their primary now, at these offsets of its
+/// replication stream.
 fn hear_primary(network: &mut Network, offsets: &[u64]) {
     let at = Some(network.now_ms);
     for (replica, offset) in (3..).zip(offsets) {
@@ -24,7 +25,7 @@ fn masters(network: &Network, seen_by: usize) -> Vec<usize> {
     (0..5).filter(|node| network.flags(seen_by, *node).contains("master")).collect()
 }
 
-/// Whether the newest map that a node has given out shows the node itself as loading.
+/// Whether the newest slot map that a node has output marks the node itself as loading; `None` without a map.
 fn is_loading(network: &mut Network, at: usize) -> Option<bool> {
     let outputs: Vec<ClusterOutput> =
         std::iter::from_fn(|| network.peers[at].cluster.next_output()).collect();
@@ -95,7 +96,7 @@ fn cl_e45_votes_are_asked_for_when_the_epoch_is_durable() {
     network.run(TIMEOUT_MS + 1_000);
     let asked = |network: &Network| network.sent(3, 1, wire::MessageType::AuthRequest);
     assert_eq!(asked(&network), 0);
-    // The first write has FAIL, the second one has the epoch of the election.
+    // The first write contains the FAIL, the second one the epoch of the election.
     network.write(3);
     network.write(3);
     assert_eq!(asked(&network), 1);
@@ -122,7 +123,8 @@ fn cl_m2_m4_a_failover_by_hand_waits_for_the_data() {
     network.run(1_000);
     assert_eq!(masters(&network, 1), [1, 2, 4]);
     assert_eq!(network.flags(0, 0), "myself,slave");
-    // The map with the new primary decides where writes that waited are executed: not here.
+    // The new map must come first, because it says that the writes which waited are not executed by this
+    // node.
     let seen = &network.peers[0].seen;
     let is_replicas = |output: &_| matches!(output, ClusterOutput::Slots(map) if map.my_primary.is_some());
     let map = seen.iter().position(is_replicas).unwrap();
@@ -141,7 +143,7 @@ fn cl_s26_no_offset_is_told_while_writes_may_still_come() {
     network.run(1_000);
     assert!(!network.has_logged(4, "Received replication offset"), "a script has yet to write");
     assert_eq!(masters(&network, 1), [0, 1, 2]);
-    // The script ends: 30 bytes more.
+    // The script ends, after it has added 30 bytes to the stream.
     network.step(0, &ClusterInput::WritesPaused { offset: 150 });
     network.run(300);
     assert!(network.has_logged(4, "Received replication offset for paused primary manual failover: 150"));
@@ -263,7 +265,8 @@ fn cl_m5_a_second_force_leaves_the_election_as_it_is() {
     assert_eq!(masters(&network, 1), [1, 2, 4]);
 }
 
-/// Two replicas of different shards have asked for votes in one epoch, and this node's rival has won it.
+/// Two replicas of different shards have asked for votes in the same epoch, and the rival of node 3 has won
+/// the election.
 #[test]
 fn cl_e3_an_election_gives_way_to_a_claim_of_its_epoch_and_begins_anew() {
     let mut network = with_replicas();
@@ -362,8 +365,8 @@ fn cl_e42_messages_that_come_together_decide_together_on_the_rank() {
     assert!(!network.peers[3].cluster.awaits_iteration_end());
 }
 
-/// The votes of an epoch went to replicas of two shards, and neither has a majority: the next election
-/// begins before twice the time of this one is over.
+/// The votes of an epoch went to replicas of two shards, and neither has a majority. Usually another election
+/// begins only after twice the time for which an election is open; here it must begin earlier.
 #[test]
 fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
     let mut network = with_replicas();
@@ -387,7 +390,7 @@ fn cl_d23_an_election_whose_votes_went_to_two_replicas_is_held_again() {
 }
 
 /// A replica of another shard asks for votes in each epoch of node 3, so that no election has a majority. The
-/// waits must grow, because voters that write their files slowly answer late.
+/// waits between these elections must grow, because voters that write their files slowly answer late.
 #[test]
 fn cl_d23_each_split_election_is_waited_for_longer_than_the_one_before() {
     let mut network = with_replicas();
@@ -425,7 +428,7 @@ fn cl_e50_a_replica_that_was_refused_for_its_primarys_epoch_asks_again_at_once()
     assert_eq!(masters(&network, 1), [0, 1, 2, 3]);
 }
 
-/// K-4: no simulated network delivers a vote twice, so this is tested here.
+/// K-4: no simulated network delivers a vote twice, so this test does.
 #[test]
 fn cl_e46_a_voter_counts_once() {
     let mut network = with_replicas();

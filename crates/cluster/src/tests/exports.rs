@@ -1,4 +1,4 @@
-//! Atomic moves of slots from a node (specification of the slots, section 6; ids A-…).
+//! Tests of atomic moves of slots away from a node (specification of the slots, section 6; ids A-…).
 
 use super::network::{Force, Network};
 use crate::node::NodeHealth;
@@ -23,7 +23,7 @@ fn step(network: &mut Network, input: MigrationInput<'_>) {
     network.deliver();
 }
 
-/// Three primaries; a move from node 0 to node 1 has begun.
+/// A cluster of three primaries, in which a move from node 0 to node 1 has begun.
 fn begun() -> (Network, JobName) {
     begun_in(Network::cluster(3, 3))
 }
@@ -73,7 +73,7 @@ fn take_place(network: &mut Network, job: JobName, event: Event) {
     }
 }
 
-/// A network with a job in the state of this name.
+/// A network with a move whose job is in the state called `state`.
 fn in_state(state: &str) -> (Network, JobName) {
     let (mut network, job) = begun();
     bring_to(&mut network, job, state);
@@ -98,7 +98,7 @@ fn shown(network: &Network) -> (String, String) {
     (row.state.to_owned(), row.message.to_owned())
 }
 
-/// The outputs for moves since the last call.
+/// The outputs of node 0 that concern moves of slots, since the last call.
 fn orders(network: &mut Network) -> Vec<MigrationOrder> {
     let seen = std::mem::take(&mut network.peers[0].seen);
     let orders = seen.into_iter().filter_map(|output| match output {
@@ -389,15 +389,16 @@ fn cb_a64_nothing_is_granted_while_a_replica_may_claim_by_the_vote_of_the_source
     let (mut network, job) = begun_in(Network::with_replicas());
     bring_to(&mut network, job, "failover-paused");
     network.ask_for_vote(3, 0, 50, Force::Yes);
-    // The candidate announces its claim slowly, while another move is fast.
+    // The replica that got the vote is slow to announce its claim, and another move asks for its failover
+    // before that.
     let (mut network, job) = begun_in(network);
     bring_to(&mut network, job, "failover-paused");
     step(&mut network, MigrationInput::Said { job, word: SyncMessage::RequestFailover });
     assert_eq!(shown(&network), ("failed".to_owned(), "Slots are no longer owned by myself".to_owned()));
 }
 
-/// Found by `cargo xtask histories --moving`: a primary that had been out of contact got a slot just
-/// when its replica was elected, which had none of the slot's keys.
+/// `cargo xtask histories --moving` found this: a primary that had been out of contact got a slot just when
+/// its replica was elected, and the replica had none of the slot's keys.
 #[test]
 fn cb_a64_nothing_is_granted_to_a_target_in_whose_place_a_replica_may_be_elected() {
     for health in [NodeHealth::PFail, NodeHealth::Fail { since: 0 }] {

@@ -1,4 +1,4 @@
-//! Failing nodes, and the cluster's state.
+//! Tests of failing nodes, and of the cluster's state.
 use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::*;
 
@@ -130,7 +130,8 @@ fn cl_f21_a_primary_waits_after_its_start() {
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
 }
 
-/// With the number of voters that the node knew as a replica, one voter of three would be a quorum.
+/// If the node still used the number of voters that it knew as a replica, one of the three voters would be a
+/// quorum.
 #[test]
 fn cl_f21_who_becomes_a_primary_ahead_of_the_delays_end_counts_the_voters_of_now() {
     let mut network = Network::with_replicas();
@@ -234,7 +235,7 @@ fn cl_f26_a_primary_that_is_cut_off_stops_at_its_deadline_without_a_cron() {
     let mut network = Network::cluster(3, 3);
     network.cut(0, 1);
     network.cut(0, 2);
-    // The last tick on time sends the pings that stay unanswered.
+    // These are the last regular ticks; they send the PINGs that stay unanswered.
     network.run(300);
     assert_eq!(network.peers[0].cluster.info().state, ClusterState::Ok);
     let mut steps = 0;

@@ -1,4 +1,4 @@
-//! Messages and answers wait until their file is durable.
+//! Tests that messages and replies wait until the file on which they depend is durable.
 use super::network::{Disk, Network};
 use crate::*;
 
@@ -32,8 +32,8 @@ fn cl_e53_slots_are_answered_and_told_when_they_are_durable() {
     assert_eq!(network.line(1, 2).unwrap()[8], "0");
 }
 
-/// Another node has taken the slot with a higher epoch, and this node's file is not written yet,
-/// or cannot be.
+/// Another node has taken the slot with a higher epoch, and this node's file without the slot is not written
+/// yet or cannot be written.
 #[test]
 fn cl_e53_keys_of_a_lost_slot_may_go_when_a_file_is_without_the_slot() {
     let mut network = Network::cluster(3, 3);
@@ -45,7 +45,7 @@ fn cl_e53_keys_of_a_lost_slot_may_go_when_a_file_is_without_the_slot() {
     let owner = last_map(&network, 0).owner(slot).map(|node| node.id);
     assert_eq!(owner, Some(network.id(1)));
     assert!(!may_delete(&network), "a start would take the slot for this node's");
-    // Keys that are imported again would be deleted with the old ones.
+    // The slot is imported again. Keys that are imported now would be deleted together with the old ones.
     let from = network.id(1);
     let action = SlotAction::Importing(from.as_bytes());
     let command = ClusterCommand::SetSlot(SetSlot { slot, action, keys: HasKeys::No });
@@ -155,7 +155,7 @@ fn cl_e16_a_takeover_that_its_file_does_not_know_is_made_good() {
     takeover_is_made_good(&ClusterInput::HasKeys(HasKeys::Yes), 1_000_000);
 }
 
-/// The shard has no keys, and the node's files show up to which offset of the stream it had none.
+/// The shard has no keys, and the node's files show that it had none up to an offset of the stream.
 #[test]
 fn cl_e16_a_takeover_of_a_shard_without_keys_is_made_good() {
     takeover_is_made_good(&ClusterInput::Offset(100), 90);
@@ -205,8 +205,8 @@ fn takeover_is_made_good(data: &ClusterInput, offset: u64) {
 fn cl_n16_lines_in_any_order_make_one_consistent_table() {
     let network = Network::cluster(4, 3);
     let mut file = saved(&network, 1);
-    // Two nodes that replicate each other, a primary without a line, the same slots on two lines, and two
-    // lines of one node.
+    // The file has two nodes that replicate each other, a replica of a primary without a line, the same slots
+    // on two lines, and two lines of one node.
     let lost = NodeId::parse(&[b'x'; 40]).unwrap();
     let ids: Vec<NodeId> = file.others.iter().map(|node| node.id).collect();
     file.others[0].role = SavedRole::Replica(Some(ids[1]));
@@ -308,7 +308,7 @@ fn cl_n26_replicate_no_one_setslot_and_takeover_say_what_a_node_is() {
 
 #[test]
 fn cl_n26_a_node_that_is_unsure_of_itself_follows_nobody_by_what_others_say() {
-    // The primary of its shard has no slots by now, but a higher epoch (E-14).
+    // The primary of the replica's shard now has no slots, but a higher epoch (E-14).
     let mut network = with_an_unsure_replica(|_| SavedRole::Primary);
     let slots: Vec<HashSlot> = network.peers[0].cluster.machine.table.me().slots.iter().collect();
     assert_eq!(network.command(0, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);
@@ -316,7 +316,7 @@ fn cl_n26_a_node_that_is_unsure_of_itself_follows_nobody_by_what_others_say() {
     network.run(3_000);
     assert!(!network.has_logged(3, "Reconfiguring myself as a replica"));
     assert_eq!(network.flags(3, 3), "myself,master");
-    // Its primary follows another node (E-16 item 3).
+    // The replica's primary now follows another node (E-16 item 3).
     let mut network = with_an_unsure_replica(replica_of);
     assert_eq!(network.command(0, ClusterCommand::DelSlots { slots: &slots }), ClusterAnswer::Ok);
     let other = network.id(1);
@@ -340,7 +340,7 @@ fn cl_n26_a_node_that_is_unsure_of_itself_stands_for_nothing() {
     assert!(!network.has_logged(3, "Start of election"));
 }
 
-/// Restarts a node from its last written file, which is returned as it was read.
+/// Restarts a node from the last file that it has written; returns the contents that were read from the file.
 fn start_from_own_file(network: &mut Network, number: usize) -> conf::ConfFile {
     let (_, text) = network.peers[number].written.last().expect("a file").clone();
     let read = conf::read(text.as_bytes(), BusTransport::Tcp).expect("a file of ours");
@@ -440,7 +440,8 @@ fn cl_s12_s23_an_epoch_that_was_told_while_the_vote_is_unknown_outlives_a_crash(
     file.epochs = SavedEpochs { current: file.epochs.current, last_vote: None };
     network.kill(3);
     restart(&mut network, 3, &file);
-    // A replica's line has its primary's epoch: its own epoch is only in `vars`.
+    // A replica's line has its primary's epoch, so the epoch that the replica itself has taken is only in
+    // `vars`.
     network.command(3, ClusterCommand::BumpEpoch);
     let told = network.peers[3].cluster.info().current_epoch;
     assert!(told > file.epochs.current);
@@ -477,7 +478,8 @@ fn cl_n12_the_file_has_a_line_for_each_node_and_the_epochs() {
     let network = Network::cluster(3, 3);
     let (_, file) = network.peers[0].written.last().unwrap();
     assert_eq!(file.lines().count(), 4);
-    // With its first slots the node became a voter, in epoch 1, in which it does not vote any more (S-20).
+    // The node became a voter with its first slots, in epoch 1, so it does not vote in this epoch any more
+    // (S-20).
     assert!(file.ends_with("vars currentEpoch 3 lastVoteEpoch 1\n"), "{file}");
     assert!(file.contains("myself,master - 0 0 1 connected 0-5461\n"), "{file}");
     assert!(file.contains(",,tls-port=0,shard-id="));

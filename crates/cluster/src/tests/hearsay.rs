@@ -1,4 +1,4 @@
-//! Other nodes' messages about this node, its primary and unknown nodes, and their lasting effects.
+//! Tests the lasting effects of other nodes' messages about this node, its primary and unknown nodes.
 use super::network::{Network, TIMEOUT_MS, header_of};
 use crate::wire::{
     AnnouncedLabels, BusHeader, BusMessage, ForgottenNode, GossipBuffer, GossipEntry, MessageBody,
@@ -7,7 +7,7 @@ use crate::wire::{
 use crate::*;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Sends a PING of a node, with the gossip in a buffer, to another node.
+/// Sends a PING of node `from` with the gossip in `told` to node `to`.
 fn ping(network: &mut Network, from: usize, to: usize, told: &GossipBuffer) {
     let m = &network.peers[from].cluster.machine;
     let (slots, replica_of) = match m.table.me().primary() {
@@ -76,7 +76,7 @@ fn cl_g10_x6_flags_that_are_the_speakers_own_knowledge_are_not_taken_with_a_node
     let mut network = Network::cluster(2, 2);
     let id = NodeId::parse(&[b'a'; 40]).unwrap();
     let mut told = GossipBuffer::default();
-    // PRIMARY, PFAIL, MYSELF, MEET, MIGRATE_TO, MY_PRIMARY_FAIL, and the node's capabilities.
+    // The flags are PRIMARY, PFAIL, MYSELF, MEET, MIGRATE_TO, MY_PRIMARY_FAIL, and the node's capabilities.
     let flags = NodeFlags(0x0001 | 0x0004 | 0x0010 | 0x0080 | 0x0100 | 0x2000 | 0x1C00);
     told.push(&GossipEntry {
         node: id,
@@ -115,8 +115,8 @@ fn cl_w16_the_shard_of_a_node_that_gossip_named_counts_ahead_of_its_role() {
     let first = network.id(0);
     network.command(3, ClusterCommand::Replicate { node: first.as_bytes(), data: HasKeys::No });
     network.run(1_000);
-    // Node 1 has the old primary from a file without shard ids, and does not know the primary of
-    // the other node.
+    // Node 1 knows the old primary from a file without shard ids, and does not know of which primary the
+    // winner is a replica.
     let third = network.id(3);
     let table = &mut network.peers[1].cluster.machine.table;
     let (old, winner) = (table.find(&first).unwrap(), table.find(&third).unwrap());

@@ -1,4 +1,4 @@
-//! Atomic moves of slots to a node (specification of the slots, section 6; ids A-…).
+//! Tests of atomic moves of slots to a node (specification of the slots, section 6; ids A-…).
 
 use super::files::{restart, saved};
 use super::network::{Disk, Network, header_of};
@@ -26,7 +26,7 @@ fn say(network: &mut Network, words: &[SyncMessage]) {
     words.iter().for_each(|word| step(network, MigrationInput::Said { job: JOB, word: *word }));
 }
 
-/// Two primaries that share the slots; the job has begun at node 0.
+/// Two primaries that share the slots; the job of the move has begun at node 0.
 fn begun() -> Network {
     let mut network = Network::cluster(2, 2);
     let job = job(&network, 1, &[(FIRST, FIRST), (8_300, 8_300)]);
@@ -48,7 +48,7 @@ fn message(network: &Network) -> String {
     network.peers[0].cluster.migrations().next().map(|row| row.message.to_owned()).unwrap_or_default()
 }
 
-/// The outputs for moves since the last call.
+/// The outputs of node 0 that concern moves of slots, since the last call.
 fn orders(network: &mut Network) -> Vec<MigrationOrder> {
     let seen = std::mem::take(&mut network.peers[0].seen);
     seen.into_iter()
@@ -66,8 +66,8 @@ fn owner(network: &Network, of: usize, number: u16) -> Option<NodeId> {
 
 const CLOSE: MigrationOrder = MigrationOrder::Close { job: JOB };
 
-/// How a failing job closes its connection after `said` of the messages [`WORDS`]: a source that holds
-/// writers back is sent a refusal.
+/// The output with which a failing job ends its connection after the first `said` messages of [`WORDS`]. A
+/// source that already holds writes back is sent a refusal.
 fn close_after(said: usize) -> MigrationOrder {
     if said < 3 { CLOSE } else { MigrationOrder::Refuse { job: JOB } }
 }
@@ -117,7 +117,8 @@ fn cb_a22_an_import_goes_through_its_states_and_asks_the_source_to_go_on() {
 fn cb_a46_the_source_takes_nothing_back_by_an_epoch_that_it_took_while_the_slots_moved() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // The source has taken slots of other nodes, and announces that just when this node claims the slots.
+    // The source takes a higher epoch, as it does when it gets slots of other nodes, and announces it just
+    // when this node claims the slots.
     network.peers[1].cluster.machine.epochs.current = ClusterEpoch(50);
     let command = ClusterCommand::BumpEpoch;
     network.step(1, &ClusterInput::Command { ticket: Ticket(99), client: "test", command });
@@ -130,7 +131,7 @@ fn cb_a46_the_source_takes_nothing_back_by_an_epoch_that_it_took_while_the_slots
     }
     let epochs = [0, 1].map(|node| network.peers[node].cluster.info().my_epoch);
     assert!(epochs[0] > epochs[1] && epochs[1] > ClusterEpoch(50), "{epochs:?}");
-    // The source knows the claim by now: its later claims count by their epochs, as usual.
+    // The source has received the claim by now, so its later claims count by their epochs, as usual.
     assert!(network.peers[0].cluster.machine.keys.granted_here.is_empty());
 }
 
@@ -169,12 +170,12 @@ fn cb_a46_a_slot_goes_back_to_its_source_by_hand_in_the_next_moment() {
 }
 
 /// A source of stock Valkey that has granted its last slot follows its target at once: its later headers have
-/// its primary's slots. Found with such a source, whose election divided the shard.
+/// its primary's slots. This was found with such a source, whose election divided the shard.
 #[test]
 fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // The answer of the source is on its way, and arrives when the source is a replica already.
+    // The source's answer to the claim is on its way, and arrives when the source is already a replica.
     let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
     network.cut(0, 1);
     network.step(0, &ClusterInput::Migration(granted));
@@ -213,7 +214,7 @@ fn cb_a46_a_source_that_follows_its_target_may_be_elected_for_the_slots_it_gave(
 fn cb_a46_a_slot_that_an_operator_opens_is_not_held_against_its_source() {
     let mut network = begun();
     say(&mut network, &WORDS[..3]);
-    // The answer of the source is on its way.
+    // The source's answer to the claim is on its way.
     let granted = MigrationInput::Said { job: JOB, word: SyncMessage::FailoverGranted };
     network.step(0, &ClusterInput::Migration(granted));
     let kept = |network: &Network| network.peers[0].cluster.machine.keys.granted_here.len();
@@ -323,7 +324,7 @@ fn cb_a60_a_job_fails_when_the_slots_are_not_the_sources_any_more() {
     let command = SetSlot { slot: slots[0], action: SlotAction::Node(me.as_bytes()), keys: HasKeys::No };
     network.command(0, ClusterCommand::SetSlot(command));
     assert_eq!(message(&network), "Slots were unexpectedly assigned to myself during import");
-    // The source is forgotten here.
+    // This node forgets the source.
     let mut network = begun();
     let source = network.id(1);
     network.command(0, ClusterCommand::Forget { node: source.as_bytes() });
@@ -345,8 +346,8 @@ fn cb_a46_nothing_is_told_of_a_takeover_before_its_file_is_durable() {
     network.run(300);
     assert_eq!(owner(&network, 1, FIRST), Some(network.id(1)), "the source knows nothing yet");
     assert_eq!(state(&network), "failover-granted");
-    // The link to the source is lost and the data are flushed before the file is written: the slots are taken
-    // all the same.
+    // The link to the source is lost, and the data are flushed, before the file is written. The slots are
+    // taken nevertheless.
     step(&mut network, MigrationInput::LinkLost { job: JOB });
     step(&mut network, MigrationInput::Flushed);
     network.write(0);
@@ -522,8 +523,8 @@ fn cb_a23_what_stands_in_the_way_of_a_job() {
     assert_eq!(network.peers[0].cluster.may_import_at_all(), by_hand);
 }
 
-/// A source that is the target of another move takes a new epoch between the grant and the news of the
-/// claim. Its messages of that time are no reason to give the slots back to it, because it is about to
+/// A source that is the target of another move takes a new epoch between the grant and the news of the claim.
+/// The source's messages of that time are no reason to give the slots back, because the source is about to
 /// give them up.
 #[test]
 fn cb_a48_the_source_takes_nothing_back_by_an_epoch_that_it_made_ahead_of_the_news() {
@@ -595,7 +596,7 @@ fn cb_a48_a_claimant_that_starts_again_ahead_of_the_news_keeps_the_slots() {
     let (mut network, name) = claimed_unheard();
     let file = saved(&network, 0);
     network.kill(0);
-    // The source is the target of another move meanwhile.
+    // The source takes a new epoch in the meantime, as the target of another move does.
     network.run(300);
     let epoch = |network: &Network, node: usize| network.peers[node].cluster.info().my_epoch;
     assert!(

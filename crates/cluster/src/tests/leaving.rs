@@ -1,4 +1,4 @@
-//! A node that is about to end (M10, M11).
+//! Tests of a node that is about to shut down (M10, M11).
 use super::network::Network;
 use crate::*;
 
@@ -35,7 +35,7 @@ fn cl_m10_m11_a_primary_hands_over_and_pauses_until_it_has() {
     assert!(network.peers[0].cluster.is_handing_over());
     assert!(network.peers[0].seen.iter().any(|output| matches!(output, ClusterOutput::PauseWrites { .. })));
     assert!(network.peers[0].cluster.is_voter());
-    // The order to take over is in the replication stream, and names the replica.
+    // The order to take over, which names the replica, comes in the replication stream.
     let command = ClusterCommand::Failover { kind: FailoverKind::Ordered };
     assert_eq!(network.command(first, command), ClusterAnswer::Ok);
     assert!(

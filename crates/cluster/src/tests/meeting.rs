@@ -1,4 +1,4 @@
-//! Nodes that meet.
+//! Tests of nodes that meet.
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 

@@ -1,4 +1,4 @@
-//! A network of machines: connections, disks and a clock, in memory.
+//! A simulated network of cluster state machines, with connections, disks and a clock in memory.
 
 use crate::*;
 use sluice_base::Now;
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// The node timeout T of the tests.
 pub(super) const TIMEOUT_MS: u64 = 3_000;
 
-/// The result of a write at a node's disk.
+/// How a node's disk treats the write of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disk {
     Writes,
@@ -37,7 +37,7 @@ pub(super) struct Peer {
     pub(super) log: Vec<String>,
     /// The type and the receiver of each message sent.
     pub(super) sent: Vec<(u16, usize)>,
-    /// The lengths of these messages.
+    /// The length of each message sent, in the order of `sent`.
     pub(super) lengths: Vec<usize>,
     pub(super) dials: usize,
     /// Whether a command or script is still being executed, so that a pause of writes is not in force yet.
@@ -205,7 +205,7 @@ impl Network {
         self.ask(number, command).expect("an answer")
     }
 
-    /// Sends a command, and returns its answer if that comes at once.
+    /// Sends a command, and returns the answer if there is one at once.
     pub(super) fn ask(&mut self, number: usize, command: ClusterCommand<'_>) -> Option<ClusterAnswer> {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -225,7 +225,7 @@ impl Network {
         })
     }
 
-    /// Completes the write that waits.
+    /// Completes the write that waits on a node's disk.
     pub(super) fn write(&mut self, number: usize) {
         if let Some((generation, file)) = self.peers[number].standing.take() {
             self.peers[number].written.push((generation, file));
@@ -257,7 +257,7 @@ impl Network {
         self.deliver();
     }
 
-    /// Continues a killed node with its old state, at an address.
+    /// Revives a killed node with its old state, at the address `ip`.
     pub(super) fn revive(&mut self, number: usize, ip: Ipv4Addr) {
         self.peers[number].is_alive = true;
         self.peers[number].ip = ip;
@@ -296,7 +296,7 @@ impl Network {
         self.peers[from].sent.iter().filter(|sent| **sent == (kind as u16, to)).count()
     }
 
-    /// Makes a node take a slot of another one with a higher epoch, and runs the network for one second.
+    /// Makes a node take a slot of another node by a higher epoch, and runs the network for one second.
     pub(super) fn outbid(&mut self, number: usize, slot: HashSlot) {
         let m = &mut self.peers[number].cluster.machine;
         let my_ix = m.table.my_ix();
@@ -326,8 +326,8 @@ impl Network {
         self.deliver();
     }
 
-    /// Sends a message that the sender's machine does not make itself: the bytes arrive on a new
-    /// connection of `from`.
+    /// Sends a message that the state machine of `from` has not made; the bytes arrive on a new connection of
+    /// `from`.
     pub(super) fn inject(&mut self, from: usize, to: usize, message: &wire::BusMessage<'_>) {
         let mut bytes = Vec::new();
         wire::write(message, &mut bytes).unwrap();
@@ -396,7 +396,7 @@ impl Network {
         }
     }
 
-    /// Reports that writes are held back, at the present end of the stream.
+    /// Reports to a node that its writes are held back, at the present end of its replication stream.
     pub(super) fn pause(&mut self, number: usize) {
         let offset = self.peers[number].cluster.machine.table.me().offset;
         self.step(number, &ClusterInput::WritesPaused { offset });

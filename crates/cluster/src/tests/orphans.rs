@@ -1,8 +1,8 @@
-//! Replicas that migrate to primaries which have lost theirs (R20, R21).
+//! Tests of replicas that migrate to primaries which have lost their own replicas (R20, R21).
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 
-/// Three voters: nodes 3 to 5 follow node 0, node 6 follows node 1.
+/// Three voters; nodes 3 to 5 follow node 0, and node 6 follows node 1.
 fn with_spares() -> Network {
     let mut network = Network::cluster(7, 3);
     for (replica, primary) in [(3, 0), (4, 0), (5, 0), (6, 1)] {
@@ -30,7 +30,7 @@ fn by_id(network: &Network) -> Vec<usize> {
     replicas
 }
 
-/// Time until a silent node is FAIL at all nodes.
+/// Milliseconds until all nodes have marked a silent node as FAIL.
 const FAILS_MS: u64 = TIMEOUT_MS + 1_000;
 
 #[test]
@@ -54,7 +54,7 @@ fn cl_r20_the_replica_with_the_smallest_id_moves_to_a_primary_without_replicas()
     };
     assert_eq!((*node, *synchronisation), (network.id(1), Synchronisation::Full));
     assert_eq!(network.line(4, first).unwrap()[3], name, "all have heard");
-    // One replica is enough: no other one migrates.
+    // One replica is enough, so no other one migrates.
     network.run(12_000);
     assert_eq!((followers(&network, 0).len(), followers(&network, 1).len()), (2, 1));
 }

@@ -1,4 +1,4 @@
-//! Changes of addresses.
+//! Tests of changes of nodes' addresses.
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 use std::net::{IpAddr, Ipv4Addr};
@@ -154,7 +154,7 @@ fn cl_g10_an_address_that_gossip_alone_names_is_a_candidate() {
     network.revive(1, Ipv4Addr::new(10, 0, 5, 6));
     let seen = crate::address::Seen { ip: "10.0.5.6", ..seen };
     crate::addresses::heard(&mut network.peers[0].cluster.machine, ix, &seen);
-    // Node 1 has no tick here, in which it would dial.
+    // Only node 0 gets a tick here, because in a tick node 1 would dial.
     network.now_ms += 200;
     network.step(0, &ClusterInput::Tick);
     network.deliver();

@@ -1,10 +1,10 @@
-//! The file: written, read back, and used for a start.
+//! Tests that `nodes.conf` is written, read back, and used for a start.
 use crate::conf;
 use crate::node::{ClusterNode, NodeRole};
 use crate::*;
 use sluice_base::{Now, Rng};
 
-/// The contents of a machine's file: its table, in the table's order.
+/// The contents that a node's file should have: the node's table, in the table's order.
 fn held(cluster: &Cluster) -> SavedCluster {
     let m = &cluster.machine;
     let node = |node: &ClusterNode| SavedNode {
@@ -130,7 +130,7 @@ fn now() -> Now {
     Now { mono_ns: 1_000_000_000_000, unix_us: 1_700_000_000_000_000 }
 }
 
-/// The text of the first file that a machine asks to write.
+/// The text of the first file that a node's state machine asks to write.
 fn written(cluster: &mut Cluster) -> std::sync::Arc<[u8]> {
     while let Some(output) = cluster.next_output() {
         if let ClusterOutput::Persist { file, .. } = output {

@@ -1,4 +1,4 @@
-//! A large cluster: the cost of a tick, and the news of many failures.
+//! Tests of a large cluster: the cost of a tick, and the news of many failures.
 use crate::*;
 use sluice_base::Now;
 
@@ -81,7 +81,7 @@ fn cl_f7_failures_that_are_told_together_give_one_map_and_their_file_none() {
     let (mut cluster, _, now) = large();
     let ip = std::net::IpAddr::from([10, 1, 0, 2]);
     let link = cluster.accept(now, ip, ip).expect("room");
-    // All files of the start are written; the first write is under way.
+    // Completes the writes of all files of the start; the first write is already in progress.
     let mut files = vec![Generation(1)];
     while let Some(generation) = files.pop() {
         cluster.step(now, &ClusterInput::Saved { generation });

@@ -1,4 +1,4 @@
-//! Gossip, extensions, published messages, clocks, limits.
+//! Tests of gossip, extensions, published messages, clocks and limits.
 use super::network::{Disk, Network, TIMEOUT_MS, header_of};
 use crate::wire::MessageType;
 use crate::*;
@@ -117,7 +117,7 @@ fn cl_p1_p2_p3_published_messages_go_to_all_or_to_the_shard() {
 #[test]
 fn cl_w6_nodes_are_drawn_alike_and_each_once() {
     let mut network = Network::cluster(40, 3);
-    // Leaves positions of the table without a node.
+    // Removes some nodes, so that positions of the table are without a node.
     for gone in [5, 11, 17] {
         network.kill(gone);
         let id = network.id(gone);
@@ -143,7 +143,7 @@ fn cl_w6_nodes_are_drawn_alike_and_each_once() {
         .map(|(ix, _)| times[ix.0 as usize])
         .collect();
     assert_eq!(eligible.iter().sum::<u32>(), 3 * rounds, "nobody else");
-    // 24,000 draws among 35 eligible nodes: 686 for each, with a standard deviation of 25.
+    // 24,000 draws among 35 eligible nodes give each node about 686, with a standard deviation of 25.
     assert!(eligible.iter().all(|times| (540..=830).contains(times)), "{eligible:?}");
 }
 
@@ -217,7 +217,7 @@ fn cl_e16_w15_a_stale_claim_of_being_a_replica_is_ignored() {
     network.run(1_000);
     network.take_over(3);
     network.run(2_000);
-    // A message of node 3 from before its takeover arrives late: in it, node 3 is node 0's replica.
+    // A message that node 3 sent before its takeover arrives late; in it, node 3 is node 0's replica.
     let slots = network.peers[3].cluster.machine.table.me().slots.clone();
     let header = wire::BusHeader {
         current_epoch: ClusterEpoch(4),
@@ -300,8 +300,8 @@ fn cl_e53_the_shard_is_told_with_the_role_that_it_belongs_to() {
     network.peers[3].disk = Disk::Writes;
     network.write(3);
     network.run(1_000);
-    // The own epoch of node 3 is 4, and its primary's is 1: within one shard the message would be stale
-    // (E-16).
+    // The own epoch of node 3 is 4, and its primary's epoch is 1, so within one shard the message would be
+    // stale (E-16).
     assert_eq!(network.flags(1, 3), "slave");
     assert_eq!(shard_here(&network, 1, &own), shard_here(&network, 1, &first));
 }
@@ -348,7 +348,7 @@ fn cl_g32_published_messages_beyond_the_limit_are_dropped_one_by_one() {
         let outputs = std::iter::from_fn(|| m.next_output());
         outputs.filter(|output| matches!(output, ClusterOutput::Send { lane: BusLane::Publish, .. })).count()
     };
-    // No bytes are written meanwhile.
+    // No bytes are written to the links while these messages are published.
     let count: usize = (0..5)
         .map(|_| {
             m.step(now, &publish);
@@ -371,7 +371,7 @@ fn cl_x2_what_links_keep_of_unfinished_messages_has_a_sum() {
     let now = network.now();
     let m = &mut network.peers[0].cluster;
     let ip = std::net::IpAddr::V4(Ipv4Addr::new(10, 9, 9, 9));
-    // A PING of the greatest length, without its last byte.
+    // The bytes are a PING of the maximum length, without its last byte.
     let mut bytes = vec![0; crate::wire::MESSAGE_MAX - 1];
     bytes[..14].copy_from_slice(b"RCmb\0\0\0\0\0\x01\0\0\0\0");
     bytes[4..8].copy_from_slice(&(crate::wire::MESSAGE_MAX as u32).to_be_bytes());
@@ -447,6 +447,6 @@ fn cb_e13_what_a_transaction_gives_up_and_takes_again_is_told_to_nobody() {
         let table = &peer.cluster.machine.table;
         assert_eq!(table.owner(slot).map(|ix| table.node(ix).id), Some(source));
     }
-    // Node 1 has never been told that the slot had no owner.
+    // Node 1 has never received the news that the slot had no owner.
     assert!(!network.has_logged(1, "Slot 5 is no longer claimed by the source"));
 }

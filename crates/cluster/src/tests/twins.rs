@@ -1,9 +1,9 @@
-//! Two primaries of one shard (D-7).
+//! Tests of two primaries of one shard (D-7).
 use super::network::{Network, TIMEOUT_MS};
 use crate::*;
 
-/// Node 0, without slots, did not run while its replica, node 3, took over, and is back: no claim of
-/// node 3 makes node 0 a replica.
+/// Node 0, which has no slots, was down while its replica, node 3, took over, and is running again. Node 3
+/// claims no slots, so no claim makes node 0 a replica.
 fn twins() -> Network {
     let mut network = Network::cluster(4, 3);
     let node = network.id(0);
@@ -100,7 +100,7 @@ fn cl_d7_a_primary_with_a_slot_or_one_that_is_on_its_way_stays() {
 #[test]
 fn cl_d7_the_lower_epoch_decides_who_follows() {
     let mut network = twins();
-    // If epochs did not count, each would follow the other.
+    // If epochs did not count, each of the two primaries would follow the other.
     assert!(matches!(network.command(0, ClusterCommand::BumpEpoch), ClusterAnswer::Status(_)));
     network.run(3 * TIMEOUT_MS);
     assert_eq!([0, 3].map(|number| is_primary(&network, number)), [true, false]);

@@ -1,4 +1,4 @@
-//! Votes of this node, and pauses of this node as a primary.
+//! Tests of votes of a node, and of pauses of a node as a primary.
 use super::network::{Disk, Force, Network, TIMEOUT_MS, header_of};
 use crate::machine::ManualFailover;
 use crate::wire::MessageType;

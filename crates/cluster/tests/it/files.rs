@@ -1,4 +1,4 @@
-//! Files of stock Valkey nodes, and the state that is read from them.
+//! Tests of files of stock Valkey nodes, and of the state that is read from them.
 
 use sluice_cluster::conf::{self, ConfFile};
 use sluice_cluster::{
@@ -73,8 +73,8 @@ fn cl_i4_files_of_stock_nodes_are_read_without_a_complaint_and_written_again() {
             _ => None,
         });
         let written = conf::read(&written.last().unwrap(), BusTransport::Tcp).unwrap();
-        // Not compared are the node's own ports and names, which come from the settings and are empty here,
-        // and a replica's open slots, which come with its primary's data.
+        // The node's own ports and names are not compared, because they come from the settings and are empty
+        // here. A replica's open slots are not compared, because they come with its primary's data.
         assert_eq!(written.saved.others, file.saved.others, "{name}");
         assert_eq!(written.saved.epochs, file.saved.epochs, "{name}");
         assert_eq!(written.saved.me.slots, file.saved.me.slots, "{name}");

@@ -1,4 +1,4 @@
-//! Messages in a stream that is split in different ways.
+//! Tests of messages in a stream that is split in different ways.
 
 use crate::drawn::Drawn;
 use crate::golden::MESSAGES;
@@ -10,8 +10,8 @@ use sluice_cluster::wire::{BUFFER_MIN, MESSAGE_MAX, MessagePrefix, ReceiveBuffer
 /// The greatest length of a published message that is received whole.
 const PUBLISHED_MAX: usize = 100_000;
 
-/// A text for each item that is received from `stream`, when it is split into pieces of the lengths that
-/// `piece` returns.
+/// A text for each item that is received from `stream`, when the stream is split into pieces of the lengths
+/// that `piece` returns.
 fn receive(
     stream: &[u8],
     mut piece: impl FnMut() -> usize,

@@ -1,4 +1,4 @@
-//! Messages of stock Valkey nodes: checks the values that are read from them, and that writing them gives
+//! Checks the values that are read from messages of stock Valkey nodes, and that writing the messages gives
 //! equal bytes.
 
 use sluice_cluster::wire::{
@@ -154,7 +154,8 @@ fn cl_w6_an_entry_about_a_node_that_does_not_answer() {
     let failing = entries.iter().find(|entry| entry.flags.contains(NodeFlags::PFAIL)).unwrap();
     assert_eq!((failing.node, failing.ip, failing.port), (node(B), "127.0.0.1", 21002));
     assert_eq!((failing.bus_port, failing.other_port), (21102, 0));
-    // An unanswered PING, half a second after the last answer: the times are in seconds, in November 2026.
+    // The entry is about an unanswered PING, sent half a second after the last answer. Both times are in
+    // seconds, in November 2026.
     assert!(
         failing.ping_sent_s.abs_diff(failing.pong_received_s) <= 1 && failing.pong_received_s > 1_795_000_000
     );

@@ -238,7 +238,7 @@ fn cl_x4_texts_that_may_not_be_stored_count_as_absent() {
         assert_eq!(gossip.passed_over().collect::<Vec<_>>(), [PassedOver::Refused(kind)]);
         assert!(gossip.has_extensions(), "W-10: the message has one");
     }
-    // The address in a header is refused with a blank in it, and without an end.
+    // The address in a header counts as absent if it contains a blank or has no end.
     let mut bytes = golden("meet-first");
     bytes[2168..2172].copy_from_slice(b"1 2\0");
     let ip = |bytes: &[u8]| match parse(bytes) {
@@ -415,7 +415,8 @@ fn cl_s40_any_bytes_are_read_or_refused() {
     assert!(read > 1_000 && refused > 1_000, "{read} {refused}");
 }
 
-/// Cuts `bytes` off, lengthens them, or changes one of them; every second time near a field with a meaning.
+/// Truncates or lengthens `bytes`, or changes one of them; every second time on average near a field with a
+/// meaning.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
     const FIELDS: [u64; 12] = [0, 4, 8, 12, 14, 16, 40, 2_128, 2_168, 2_214, 2_250, 2_256];
     if bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! Stock Valkey nodes and nodes of ours in one cluster, over sockets. The tests run where
+//! Tests of stock Valkey nodes and nodes of ours in one cluster, over sockets. The tests run if
 //! `SLUICE_PEER_SERVER` names the reference.
 
 use crate::reference::{StockNode, free_port};
@@ -59,7 +59,8 @@ fn complaints(stock: &StockNode) -> Vec<String> {
     log.lines().filter(|line| words.iter().any(|word| line.contains(word))).map(str::to_owned).collect()
 }
 
-/// A cluster of two stock nodes and one of ours, which has met the first stock node. Each has some slots.
+/// A cluster of two stock nodes and one node of ours, which has met the first stock node. Each node has some
+/// slots.
 fn cluster() -> Option<(StockNode, StockNode, SocketNode)> {
     let mut one = StockNode::start(None, &STOCK)?;
     let mut two = StockNode::start(None, &STOCK)?;
@@ -78,7 +79,7 @@ fn cluster() -> Option<(StockNode, StockNode, SocketNode)> {
     Some((one, two, ours))
 }
 
-/// Whether a line is that of a primary in contact that has slots.
+/// Whether a line describes a connected primary that has slots.
 fn is_well(line: Option<&Vec<String>>) -> bool {
     line.is_some_and(|line| line[2].ends_with("master") && line[7] == "connected" && line.len() > 8)
 }
@@ -252,7 +253,7 @@ fn cl_g12_a_stock_node_answers_a_meet_by_hand_and_lists_who_sent_it() {
             .unwrap();
         stream.write_all(&packet).unwrap();
     };
-    // The first answer ends the handshake; the second one is that of a known node, so that its
+    // The first answer ends the handshake. The second one comes from a node that is known by now, so that its
     // names count (W-10).
     answer(&mut back);
     next_message(&mut back, |_| {});

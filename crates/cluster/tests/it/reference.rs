@@ -1,4 +1,4 @@
-//! Nodes of the reference in cluster mode, if `SLUICE_PEER_SERVER` names its binary.
+//! Starts nodes of the reference in cluster mode, if `SLUICE_PEER_SERVER` names its binary.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +24,7 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// A stock node; its folder is deleted with it.
+/// A stock node; on drop, its process is killed and its folder is deleted.
 pub(crate) struct StockNode {
     child: Child,
     pub(crate) port: u16,
@@ -88,7 +88,7 @@ impl StockNode {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// The reply to a command: the contents of a bulk string, the elements of an array one in a line, and any
+    /// The reply to a command: the contents of a bulk string, the elements of an array, one per line, and any
     /// other reply as it came, as in `+OK`.
     pub(crate) fn call(&mut self, words: &[&str]) -> String {
         let mut request = format!("*{}\r\n", words.len());

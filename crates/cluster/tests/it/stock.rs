@@ -1,5 +1,5 @@
-//! Stock Valkey nodes that start from files of this crate. The tests run where `SLUICE_PEER_SERVER` names the
-//! reference.
+//! Tests of stock Valkey nodes that start from files of this crate. The tests run if `SLUICE_PEER_SERVER`
+//! names the reference.
 
 use crate::reference::StockNode;
 use sluice_base::{Now, Rng};

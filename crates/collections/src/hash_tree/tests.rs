@@ -1,5 +1,5 @@
-//! Random operations compared with a map of the standard library, with shares (copies that have nodes in
-//! common, `HashTree::share`) taken between writes.
+//! Compares random operations with those on a map of the standard library. Shares (copies that have nodes in
+//! common, `HashTree::share`) are taken between writes.
 
 use super::*;
 use sluice_base::rng::Rng;
@@ -31,7 +31,7 @@ fn contents(tree: &HashTree) -> Twin {
     all
 }
 
-/// Strings of many lengths, some of them long.
+/// A string of random length, sometimes long, that repeats `bytes`.
 fn text(rng: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     let len = match rng.below(40) {
         0 => 500 + rng.below(30) as usize,
@@ -160,7 +160,7 @@ fn a_scan_visits_what_stays_exactly_once_while_nodes_split_and_join() {
                 break;
             }
             turn += 1;
-            // Members beyond the first 500 are added and removed by hundreds.
+            // Members beyond the first 500 are added and removed in groups of a hundred.
             for _ in 0..100 {
                 let name = format!("member:{}", 500 + rng.below(6000));
                 if seed % 2 == turn / 20 % 2 {
@@ -179,7 +179,7 @@ fn a_scan_visits_what_stays_exactly_once_while_nodes_split_and_join() {
 #[test]
 fn fields_are_cut_out_by_their_ranks() {
     for count in [2, 63, 64, 65, 500, 5000, 40_000] {
-        // Each length with each start; more cases for small trees.
+        // Each kind of length is combined with each kind of start; small trees get more cases.
         for seed in 0..if count < 40_000 { 20 } else { 12 } {
             let mut rng = Rng::new(seed);
             let mut tree = HashTree::new(SEED, Content::Fields);
@@ -190,7 +190,7 @@ fn fields_are_cut_out_by_their_ranks() {
             }
             let share = tree.share();
             let before: Vec<Vec<u8>> = tree.iter().map(|field| field.name.bytes().to_vec()).collect();
-            // Short and long ranges, at the beginning, at the end, and between.
+            // The ranges are short and long, at the beginning, at the end, and between.
             let len =
                 1 + rng.below([1, 70, count as u64 - 1][seed as usize % 3].min(count as u64 - 1)) as usize;
             let start = match seed % 4 {
@@ -210,7 +210,7 @@ fn fields_are_cut_out_by_their_ranks() {
             assert_eq!(together.len(), count - len);
             pieces.iter().for_each(|piece| together.extend(contents(piece)));
             assert_eq!(together, twin);
-            // What is left must behave like any other tree.
+            // The rest of the tree must behave like any other tree.
             let mut twin = contents(&tree);
             for _ in 0..200 {
                 step(&mut rng, &mut tree, &mut twin, count as u64, seed % 2 == 0);
@@ -252,8 +252,8 @@ fn bulk_bytes_are_those_of_every_field_written_as_a_bulk_string() {
     }
 }
 
-/// What is left of a tree may begin at any hash: an element inserted into the gap must be found after the
-/// nodes around the gap are joined.
+/// The rest of a tree may begin at any hash. An element inserted into the gap must be found after the nodes
+/// around the gap are joined.
 #[test]
 fn what_comes_into_a_gap_is_found_when_nodes_are_joined() {
     for seed in 0..6 {
@@ -294,7 +294,7 @@ fn a_million_members_are_cut_in_as_many_steps_as_a_thousand() {
     let mut large = tree.share();
     let pieces = large.take_ranks(17..80_017);
     assert!(pieces.len() < 400, "{} pieces", pieces.len());
-    // Copied nodes: the paths to both ends, and their leaves.
+    // The copied nodes are those on the paths to both ends, and their leaves.
     let copied: usize = pieces.iter().map(HashTree::own_bytes).sum();
     assert!(copied < 40_000, "{copied} bytes were copied");
     assert_eq!(pieces.iter().map(HashTree::len).sum::<usize>() + large.len(), tree.len());

@@ -1,4 +1,4 @@
-//! The index compared with a set, and its invariants checked by walking it.
+//! Compares the index with a set, and checks the index's invariants by reading all of its buckets.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +12,7 @@ use super::*;
 enum Hashes {
     Mixed,
     Equal,
-    /// Only eight values, so that chains are long and splits divide them.
+    /// Only eight different hashes, so that chains are long and splits divide them.
     Few,
     /// Equal low bits, so that the first levels separate no entries.
     LowAlike,
@@ -245,8 +245,8 @@ fn growing_follows_the_schedule_with_two_splits_at_most() {
         assert!(now - buckets <= 2);
         buckets = now;
         let len = raw as usize;
-        // Between 6 and 8 entries for each bucket of the table (buckets of the pool are not counted), and up
-        // to 12 in a single bucket.
+        // There are between 6 and 8 entries for each bucket of the table (buckets of the pool are not
+        // counted), and up to 12 in a table of a single bucket.
         assert!(len <= 8 * now + 4, "{len} in {now}");
         assert!(now == 1 || 6 * now <= len + 6, "{len} in {now}");
     }
@@ -283,7 +283,8 @@ fn an_index_that_was_emptied_is_small_again() {
     for raw in 1..=128 {
         model.remove(handle(raw));
     }
-    // One bucket each of the table and of the pool, and the vectors that hold them.
+    // The bytes are those of one bucket of the table, of one bucket of the pool, and of the vectors that hold
+    // them.
     assert!(model.index.bytes() <= 176, "{} bytes", model.index.bytes());
 }
 
@@ -379,8 +380,8 @@ fn scan_leaves_out_nothing_that_stays_whatever_splits_and_merges() {
     }
 }
 
-/// Removes everything in the order of a walk or a scan. Returns the buckets of the longest chain seen,
-/// and the number of passes.
+/// Removes all entries in the order in which `next`, a walk or a scan, visits them. Returns the number of
+/// buckets of the longest chain seen, and the number of passes.
 fn empty_by(next: impl Fn(&Linear, u64, &mut Vec<Handle>) -> u64) -> (usize, usize) {
     let mut model = Model::new(Hashes::Mixed);
     (1..=60_000).for_each(|raw| model.insert(handle(raw)));
@@ -422,8 +423,8 @@ fn a_walk_shows_everything_once_when_nothing_changes_and_takes_any_cursor() {
 }
 
 /// Walks several times from end to end while the table grows and, in every other walk, shrinks. A walk
-/// without merges visits every key below `STAYS`, wherever the walk before has left it. Returns the greatest
-/// factor by which the table's size changed during a walk.
+/// without merges visits every key below `STAYS`, in whatever state the previous walk has left the table.
+/// Returns the greatest factor by which the table's size changed during a walk.
 fn walk_during_changes(seed: u64, hashes: Hashes) -> usize {
     const STAYS: u32 = 120;
     let mut rng = Rng::new(seed);

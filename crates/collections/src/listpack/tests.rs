@@ -1,4 +1,4 @@
-//! Listpacks compared with a vector of vectors, and with bytes of the reference.
+//! Compares listpacks with a vector of vectors, and with bytes of the reference.
 
 use sluice_base::Rng;
 
@@ -20,7 +20,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
         0 => ((rng.next_u64() as i64) >> rng.below(64)).to_string().into_bytes(),
         1 => (0..rng.below(12)).map(|_| b"0123456789-+ "[rng.below(13) as usize]).collect(),
         _ => {
-            // Long elements are rare: the test is about the order of many elements.
+            // Long elements are rare, because the test is about the order of many elements.
             let at = if rng.below(20) == 0 { 13 } else { 6 };
             vec![b'a' + rng.below(3) as u8; lens[rng.below(at) as usize]]
         }
@@ -74,7 +74,7 @@ fn a_listpack_is_a_vector_of_strings() {
     }
 }
 
-/// The bytes that 9.1.2 dumps for these elements.
+/// A listpack of these elements has the bytes that Valkey 9.1.2 dumps.
 #[test]
 fn the_reference_s_bytes() {
     let mut listpack = new();
@@ -111,7 +111,7 @@ fn the_reference_s_bytes() {
     assert_eq!(listpack.escape_ascii().to_string(), wanted.escape_ascii().to_string());
 }
 
-/// The bytes that 9.1.2 writes for strings of 16,378 and 16,379 bytes.
+/// The expected ends are those that Valkey 9.1.2 writes for strings of 16,378 and 16,379 bytes.
 #[test]
 fn the_length_at_the_end_takes_a_byte_more_from_the_reference_s_edge_on() {
     for (len, end) in [(16_378, &b"x\x7f\xff"[..]), (16_379, b"x\x01\x80\x80")] {

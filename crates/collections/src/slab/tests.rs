@@ -1,4 +1,4 @@
-//! The slab compared with a map of its contents, and accessed by handles that it has not given out.
+//! Compares the slab with a map of its contents, and accesses the slab by handles that it has not returned.
 
 use std::collections::HashMap;
 
@@ -147,8 +147,8 @@ fn a_slab_of_few_chunks_runs_full_and_recovers() {
         for number in 0..3_000u64 {
             let grows = (number / 200) % 2 == 0;
             if rng.below(10) < if grows { 8 } else { 2 } {
-                // Sizes for chunks of two lengths, so that a chunk number is reused with another piece of
-                // memory.
+                // The sizes belong to chunks of two lengths, so that a chunk number is reused with another
+                // piece of memory.
                 let size = if number / 500 % 2 == 0 { 16 + rng.below(3) * 8 } else { 900 + rng.below(100) };
                 match model.alloc(number, size as usize) {
                     Ok(handle) => last = last.max(handle.raw()),
@@ -326,7 +326,7 @@ fn every_size_gets_the_next_class() {
 #[test]
 fn a_chunk_is_used_to_its_last_block_and_reused_by_another_class() {
     let mut slab = Slab::new();
-    // 1,000 does not divide the chunk's size: the rest of its piece is not used.
+    // 1,000 does not divide the chunk's size, so the end of the chunk's memory is not used.
     let per_chunk = (1 << 20) / 1000;
     let handles: Vec<Handle> = (0..2 * per_chunk - 1).map(|_| slab.alloc(1000).unwrap()).collect();
     let class = slab.stats()[0];
@@ -350,7 +350,7 @@ fn emptier_chunks_run_empty_first() {
     let mut slab = Slab::new();
     let handles: Vec<Handle> = (0..40_000).map(|_| slab.alloc(128).unwrap()).collect();
     let chunks = slab.stats()[0].chunks;
-    // One block in eight stays; then allocation and freeing without growth must compact the rest.
+    // One block in eight stays. Allocation and freeing without growth must then compact the rest.
     let mut rng = Rng::new(3);
     let mut live = Vec::new();
     for handle in handles {

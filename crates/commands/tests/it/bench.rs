@@ -1,4 +1,4 @@
-//! Tests of the bench: the steps of an engine before and after a handler.
+//! Tests of the bench itself: the steps that an engine takes before and after a handler.
 
 use crate::common::{Bench, Counts, check, check_resp3};
 use sluice_commands::WaitFor;

@@ -274,7 +274,7 @@ fn other_types_are_refused() {
     ]);
 }
 
-/// Strings in pages, with pages of zeros: the expected numbers were counted by hand.
+/// Tests strings in pages, with pages of zeros. The expected numbers were counted by hand.
 #[test]
 fn large_strings_are_counted_searched_and_combined() {
     check(&[

@@ -3,7 +3,7 @@
 use crate::common::{Bench, check};
 use sluice_commands::serialized_len;
 
-/// The digest of a string depends only on its bytes: another key with the same bytes, written in one
+/// The digest of a string depends only on its bytes, so another key with the same bytes, written in one
 /// piece, has the same digest.
 #[test]
 fn digest_value_does_not_see_how_a_large_string_is_kept() {

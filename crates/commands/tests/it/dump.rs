@@ -75,7 +75,7 @@ fn payloads_of_version_81_are_taken() {
         (path_hash, "-ERR values of type path hash are not supported by this version"),
         ("CONFIG SET rdb-version-check relaxed", "+OK"),
         (path_hash, "-ERR values of type path hash are not supported by this version"),
-        // The written version is 80.
+        // DUMP writes version 80 nevertheless.
         ("DUMP k", "\"\\x00\\x01vP\\x00^\"\\x07#\\x87j\\xed:\""),
     ]);
 }
@@ -162,7 +162,7 @@ fn lengths_beyond_all_memory_are_bad_data() {
     bench.run("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1");
     let end = "P\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00";
     for length in ["\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff", "\\x7f\\xff\\xff\\xff\\xff\\xff\\xff\\xff"] {
-        // A string, a list node, a set member, a hash field.
+        // The heads are those of a string, a list node, a set member, and a hash field.
         for head in ["\\x00", "\\x12\\x01\\x02", "\\x02\\x01", "\\x04\\x01"] {
             bench.check(&format!("RESTORE k 0 \"{head}\\x81{length}abc{end}\""), "-ERR Bad data format");
         }

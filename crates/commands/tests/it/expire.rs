@@ -158,7 +158,7 @@ fn keys_hides_expired_ones_and_leaves_them_to_others() {
     assert_eq!(bench.keyspace.db(0).len(), 1);
 }
 
-/// A time that does not fit 64 bits is an error, not a time that has passed: the key stays.
+/// A time that does not fit in 64 bits is an error and not a time in the past, so the key stays.
 #[test]
 fn no_time_that_is_given_wraps_into_the_past() {
     let payload = r#""\x00\x01vP\x00^\x22\x07#\x87j\xed:""#;

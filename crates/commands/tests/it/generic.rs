@@ -475,7 +475,7 @@ fn elements_are_sorted() {
 #[test]
 fn sort_gets_texts_of_every_length() {
     let mut bench = Bench::new();
-    // With these lengths, strings are inside their entry, outside of it, and in pages; values of fields
+    // With these lengths, strings are inside their entry, outside of it, and in pages; values of hash fields
     // likewise.
     let lens = [0, 1, 5000, 200_000];
     let text = |len: usize| "x".repeat(len);
@@ -522,7 +522,7 @@ fn a_large_list_is_sorted_whole_and_in_parts() {
         let words: String = part.iter().map(|number| format!(" {number}")).collect();
         bench.run(&format!("RPUSH l{words}"));
     }
-    // Weights that are equal as doubles, and both zeros: ordered by their bytes.
+    // Numbers that are equal as doubles, and the two zeros, are ordered by their bytes.
     bench.check("RPUSH l 9007199254740993 9007199254740992 9007199254740992.5 -0 0.0 1e3", ":3006");
     bench.check("SORT l STORE to", ":3006");
     bench.check(

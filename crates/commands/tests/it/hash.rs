@@ -74,7 +74,7 @@ fn draws_are_about_uniform() {
     let reply = bench.run("HRANDFIELD h -100000");
     let mut counts = std::collections::BTreeMap::<&str, u32>::new();
     reply.split('"').skip(1).step_by(2).for_each(|field| *counts.entry(field).or_default() += 1);
-    // A hundred of each are expected; six standard deviations are sixty.
+    // Each field is expected a hundred times; sixty is six standard deviations.
     assert_eq!(counts.len(), 1000);
     assert!(counts.values().all(|count| (40..=160).contains(count)));
 }

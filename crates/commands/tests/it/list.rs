@@ -381,7 +381,7 @@ fn nothing_is_null_in_the_third_protocol() {
     }
 }
 
-/// Long lists, long elements, and both ends of each.
+/// Tests long lists and long elements, at both ends.
 #[test]
 fn large_lists_behave_as_small_ones() {
     let mut bench = Bench::new();

@@ -1,6 +1,6 @@
-//! Tables of calls and replies of the data commands, one module for each group, in one program, so that
-//! the crate is linked once. Tests of more than one command's data, such as propagation, waiting and
-//! transactions, are in the engine.
+//! Tables of calls and replies of the data commands, one module for each group, in one program, so that the
+//! crate is linked once. Tests of propagation, waiting, transactions and the like, which concern more than
+//! one command's data, are in the engine.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bench;

@@ -381,7 +381,7 @@ fn values_are_copied_and_restored() {
     }
 }
 
-/// Members `from..to` of a large set, in requests of a hundred.
+/// Adds the members in the range `members` to a set, in requests of a hundred.
 fn fill(bench: &mut Bench, key: &str, members: std::ops::Range<usize>) {
     for at in members.clone().step_by(100) {
         let names = (at..members.end.min(at + 100)).map(|member| format!(" member:{member}"));

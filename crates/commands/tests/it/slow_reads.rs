@@ -72,7 +72,7 @@ fn replies_are_those_of_reads_in_place() {
     assert!(apart.counts.slow_reads > 50, "they went the other way");
 }
 
-/// Sorted sets, geo sets and streams, and reads of them.
+/// Lines that create sorted sets, a geo set, streams and sets, and lines that read them.
 fn lines_of_other_types() -> Vec<String> {
     let scores = |step: usize| (0..2000).map(move |n| format!("{} member:{}", n / 7, n * step));
     let mut lines = vec![
@@ -179,7 +179,8 @@ fn large_collections_come_in_pieces() {
     }
 }
 
-/// Names and a pattern that match slowly together: `[^b]` many times, then `b`.
+/// Creates keys and elements whose names match slowly. Returns the pattern, which has `[^b]` many times and
+/// then `b`.
 fn hostile_names(bench: &mut Bench) -> String {
     for name in ["a".repeat(20_000), "a".repeat(16_000) + "b", "b".repeat(14_000), "short".to_owned()] {
         bench.check(&format!("SET {name} x"), "+OK");

@@ -461,7 +461,7 @@ fn xackdel_acked_deletes_what_no_group_needs() {
     bench.check("XACKDEL s g ACKED IDS 1 1-1", "[:-1]");
     bench.check("XACKDEL s h ACKED IDS 1 1-1", "[:1]");
     bench.check("XLEN s", ":2");
-    // A group that has not been sent the entry yet needs it as well.
+    // A group that has not been sent the entry yet needs the entry, too.
     bench.check("XGROUP SETID s h 1-1", "+OK");
     bench.check("XACK s h 1-3", ":1");
     bench.check("XACKDEL s g ACKED IDS 1 1-3", "[:2]");

@@ -855,7 +855,7 @@ fn a_value_expires_when_its_time_has_passed() {
 
 #[test]
 fn set_keeps_or_clears_the_expiry() {
-    // Rows: a write to a key with 100 ms to live, and whether the key still exists later.
+    // Each row has a command on a key with 100 ms to live, and whether the key still exists later.
     let rows = [
         ("SET k v", true),
         ("SET k v KEEPTTL", false),
@@ -1041,8 +1041,8 @@ fn commands_that_read_count_hits_and_misses() {
 
 #[test]
 fn changes_are_counted_by_key_and_expired_keys_are_not() {
-    // Rows: a command, and the number of changes that it makes to an absent key, to one with an expiry, and
-    // to one that has expired.
+    // Each row has a command, and the number of changes that it makes to an absent key, to a key with an
+    // expiry, and to a key that has expired.
     let rows = [
         ("GET k", [0, 0, 0]),
         ("SET k v", [1, 1, 1]),
@@ -1111,7 +1111,7 @@ fn strings_end_at_the_limit() {
         ("STRLEN s", ":536870912"),
         ("BITCOUNT s", ":8"),
         ("GETRANGE s -1 -1", "\"\\xff\""),
-        // Only the offset is limited: the field may end one byte later, as in the reference.
+        // Only the offset is limited, so the field may end one byte beyond the limit, as in the reference.
         ("BITFIELD s SET u8 4294967289 255", "[:254]"),
         ("STRLEN s", ":536870913"),
         ("BITFIELD s SET u8 4294967296 255", "-ERR bit offset is not an integer or out of range"),

@@ -756,7 +756,7 @@ fn random_members_differ_where_the_count_is_positive() {
 
 #[test]
 fn an_offset_below_zero_counts_from_the_end_of_a_large_set() {
-    // Replies of 9.1.2, whose listpack encoding selects nothing for a negative offset.
+    // These are the replies of 9.1.2, whose listpack encoding selects nothing for a negative offset.
     check(&[
         ("ZADD s 1 a 2 b 3 c", ":3"),
         ("ZRANGEBYSCORE s 0 9 LIMIT -1 1", "[]"),
@@ -775,7 +775,7 @@ fn an_offset_below_zero_counts_from_the_end_of_a_large_set() {
 
 #[test]
 fn a_product_of_zero_and_infinity_counts_as_zero() {
-    // 9.1.2 does this only for the first set of ZINTER, 9.1.3 for all sets.
+    // 9.1.2 does this only for the first set of ZINTER; 9.1.3 does it for all sets.
     check(&[
         ("ZADD a 5 m", ":1"),
         ("ZADD b inf m", ":1"),
@@ -789,8 +789,8 @@ fn a_product_of_zero_and_infinity_counts_as_zero() {
     ]);
 }
 
-/// The reference writes the scores of a skip list with 17 digits, those of a listpack with as many
-/// digits as needed.
+/// The reference writes the scores of a skip list with 17 digits, and those of a listpack with as many digits
+/// as needed.
 #[test]
 fn zscan_writes_scores_as_the_encoding_does() {
     let long = "x".repeat(65);

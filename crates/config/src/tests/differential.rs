@@ -32,7 +32,7 @@ const NOT_ASKED: [(&str, &str); 16] = [
     ("rdbcompression", "ours takes what 9.2 takes, and says so; yes and no stand among the pairs below"),
 ];
 
-/// Values for which the replies must differ: parameter, value, and the reason for ours.
+/// Values for which the replies must differ: the parameter, the value, and the reason for our reply.
 const KNOWN_DIFFERENCES: [(&str, &str, &str); 5] = [
     ("cluster-blacklist-ttl", "-1", "the reference takes it for 2^64 - 1 and shows -1"),
     ("cluster-blacklist-ttl", "-9223372036854775808", "the same"),
@@ -367,14 +367,14 @@ fn config_get_finds_what_the_reference_does() {
     }
 }
 
-/// Whether the directive that begins this line is one of this server alone, which version 9.1 of the
-/// reference lacks.
+/// Whether the directive at the beginning of this line exists only in this server, so that version 9.1 of the
+/// reference lacks it.
 fn is_ours(line: &str) -> bool {
     let name = line.split(' ').next().unwrap_or(line);
     ParamId::find(name.as_bytes()).is_some_and(|id| id.param().traits.has(Traits::NOT_IN_STAR))
 }
 
-/// The reference's output on standard error when it does not start.
+/// The reference's output on standard error; the reference must not start.
 fn complaint(binary: &str, arguments: &[&str]) -> String {
     let output = Command::new(binary).args(arguments).output().expect("the reference runs");
     assert!(!output.status.success(), "it must not start: {arguments:?}");
@@ -400,7 +400,8 @@ fn bad_files_are_reported_as_the_reference_does() {
     std::fs::remove_dir_all(&dir).expect("the directory is ours");
 }
 
-/// The reference's lines come first and complete; this server's hints follow.
+/// Asserts that our report begins with all lines of the reference's report, and that only hints of this
+/// server follow.
 fn assert_reported_alike(ours: &crate::LoadError, peer: &str, what: &str) {
     let report = ours.report("9.1.2");
     let hints = report.strip_prefix(peer);
@@ -437,7 +438,7 @@ fn options_are_reported_alike(binary: &str, path: &str) {
     }
 }
 
-/// The lines of a file, sorted.
+/// The lines of a file without the empty ones, sorted.
 fn comparable(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let mut lines: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_string).collect();

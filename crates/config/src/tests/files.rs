@@ -1,4 +1,4 @@
-//! Config files and command lines.
+//! Tests of config files and command lines.
 
 use super::{load, loaded, refusal, shown};
 use crate::{
@@ -14,7 +14,7 @@ fn values_come_from_lines() {
     assert_eq!(shown(&config, "requirepass"), "a b\0");
 }
 
-/// `dir` takes effect at its line: later `include` paths start there.
+/// `dir` takes effect at its line, so later `include` paths are relative to the new directory.
 #[test]
 fn a_folder_is_entered_where_its_line_stands() {
     struct Folders {
@@ -274,7 +274,7 @@ fn errors_show_lines_without_their_secrets() {
         ("requirepass", "requirepass"),
         ("RequirePass hid", "RequirePass (redacted)"),
         ("maxmemory >1", "maxmemory >1"),
-        // Directives of Sentinel, of other programs, and misspelt ones.
+        // These lines are directives of Sentinel and of other programs, and misspelt directives.
         ("sentinel auth-pass m hidden", "sentinel auth-pass (redacted)"),
         ("sentinel sentinel-pass hidden", "sentinel sentinel-pass (redacted)"),
         ("SENTINEL  Auth-Pass m hidden", "SENTINEL  Auth-Pass (redacted)"),
@@ -295,7 +295,7 @@ fn errors_show_lines_without_their_secrets() {
         ("usr a on >hidden ~*", "usr a on >(redacted)"),
         ("usr a on #hidden ~*", "usr a on #(redacted)"),
         ("maxmemry 100mb 5", "maxmemry 100mb 5"),
-        // Two lines that were joined by mistake.
+        // Two directives were joined in one line by mistake.
         ("port 6379 requirepass hidden", "port 6379 requirepass (redacted)"),
         ("logfile /var/keys/auth.log x", "logfile /var/keys/auth.log x"),
         ("include /etc/secret/key.conf", "include /etc/secret/key.conf"),
@@ -441,7 +441,7 @@ fn endpoints_for_networks_add_up_line_by_line() {
     );
     let all = "10.0.0.0/8 10.0.0.5:6379 a.example:7000 ::/0 node-2 b.example 0.0.0.0/0 node-2 192.0.2.2";
     assert_eq!(shown(&config, "announce-endpoint-for"), all);
-    // A rewrite joins them in one line, which means the same.
+    // A rewrite joins the lines in one line, which means the same.
     let written = rewrite(None, &config, &[], Force::Changed);
     let written = String::from_utf8(written).expect("text");
     assert!(written.contains(&format!("announce-endpoint-for {all}\n")), "{written}");

@@ -1,4 +1,4 @@
-//! Numbers and patterns.
+//! Tests of numbers and patterns.
 
 use sluice_base::num::parse_i64;
 

@@ -1,4 +1,4 @@
-//! CONFIG REWRITE and the fuzz entry.
+//! Tests of CONFIG REWRITE and of the fuzz entry.
 
 use sluice_base::Rng;
 
@@ -151,8 +151,8 @@ fn forcing_writes_every_value() {
     let text = String::from_utf8(rewrite(None, &Config::default(), &[], Force::All)).expect("text");
     let names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
     for id in ParamId::all() {
-        // Unset texts, an unset primary, and unchanged lists that are empty or `bind` have no line, as in the
-        // reference.
+        // As in the reference, there is no line for an unset text, for an unset primary, for an unchanged
+        // list that is empty, and for an unchanged `bind`.
         let absent = id == param::BIND.any()
             || matches!(
                 id.param().kind,

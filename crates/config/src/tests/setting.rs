@@ -1,4 +1,4 @@
-//! CONFIG SET and CONFIG GET.
+//! Tests of CONFIG SET and CONFIG GET.
 
 use super::{is_mutable, loaded, set, shown};
 use crate::{Config, Origin, ParamId, ParamKind, Phase, UnitOfMeasure, param};
@@ -31,7 +31,7 @@ fn errors_are_those_of_the_reference() {
         format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
     };
     let cases: [(&[&str], String); 14] = [
-        // A zero byte, which ends other values, is part of these.
+        // A zero byte ends the values of other parameters, but is part of these values.
         (
             &["cluster-announce-ip", "10.0.0.1\0"],
             failed("cluster-announce-ip", "cluster-announce-ip contains invalid character"),

@@ -1,4 +1,4 @@
-//! The table has the names and defaults of the reference.
+//! Tests that the table has the names and defaults of the reference.
 
 use std::collections::BTreeMap;
 

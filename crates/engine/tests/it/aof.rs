@@ -1,4 +1,5 @@
-//! Units appended to the append-only file, and replies that wait under `appendfsync always`.
+//! Tests of execution units that are appended to the append-only file, and of replies that wait under
+//! `appendfsync always`.
 
 use sluice_base::SessionKey;
 use sluice_control::action::Action;
@@ -163,7 +164,8 @@ fn what_waits_goes_when_replies_do_not_wait_any_more() {
     assert_eq!(sent(&mut rig, writer).0, "+OK\r\n");
 }
 
-/// The position that another client's output needs after this command.
+/// The position of the file that must be durable before the reply to this command, sent by a new client, is
+/// released.
 fn needed(rig: &mut Rig, line: &str) -> u64 {
     let client = rig.connect();
     rig.run_as(client, line);

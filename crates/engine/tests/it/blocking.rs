@@ -1,8 +1,9 @@
-//! Clients that wait for lists: the order in which they are served, and what other clients see meanwhile.
+//! Tests of clients that wait for lists: the order in which they are served, and the data that other clients
+//! see in the meantime.
 
 use sluice_testkit::{Rig, check, render};
 
-/// Output of a client since the last call.
+/// The output of a client since the last call, rendered.
 fn got(rig: &mut Rig, client: sluice_base::SessionKey) -> String {
     render(&rig.output(client))
 }
@@ -193,8 +194,8 @@ fn a_target_of_another_type_gives_the_waiter_an_error_and_leaves_the_element() {
 fn what_follows_a_wait_in_a_pipeline_waits_too() {
     let mut rig = Rig::new();
     let b = rig.connect();
-    // The engine executes up to the request that waits; the server keeps the rest, and is notified when
-    // to go on.
+    // The engine executes the requests up to the one that waits. The server keeps the rest, and is notified
+    // when the client can continue.
     assert_eq!(render(&rig.bytes(b, b"PING\r\nBLPOP l 0\r\n")), "+PONG");
     rig.check("RPUSH l v", ":1");
     let resumed = rig.actions.iter().any(|action| match action {
@@ -382,7 +383,7 @@ fn those_who_wait_for_a_sorted_set_are_served_in_order() {
     {
         assert_eq!(rig.run_as(client, line), "", "{line}");
     }
-    // The clients do not wait for a list under the key.
+    // A list under the key does not serve these clients, because they wait for a sorted set.
     rig.check("RPUSH z a", ":1");
     rig.check("DEL z", ":1");
     assert_eq!(got(&mut rig, min), "");

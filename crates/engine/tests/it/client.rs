@@ -658,7 +658,7 @@ fn a_client_above_the_soft_limit_has_its_seconds() {
     rig.run("PING");
     let words: &[&[u8]] = &[b"GET", b"k"];
     assert!(rig.argv(reader, words).len() > 2000, "what is read at once is no matter");
-    // The server has taken the output and never sends it: the reader lags.
+    // The server has taken the output but never sends it, so the reader lags.
     let mut parser = sluice_resp::Parser::new();
     let mut requests = sluice_resp::Requests::new();
     let input = b"GET k\r\n";

@@ -1,5 +1,5 @@
-//! A node of a cluster: CLUSTER's commands, their replies and when these are sent, and replies that
-//! every server gives.
+//! Tests of a cluster node: the CLUSTER commands, their replies and the times at which these are sent, and
+//! replies that servers outside a cluster give, too.
 
 use sluice_base::{Bytes, Now};
 use sluice_cluster::{
@@ -147,7 +147,7 @@ fn cb_k25_an_answer_waits_until_its_file_is_durable_and_nobody_else_does() {
     assert!(text.contains(" 0-16383\n"), "{text}");
     rig.step_cluster(&ClusterInput::Saved { generation: *generation });
     assert_eq!(rig.output(operator), b"+OK\r\n");
-    // A refused command changes nothing on the bus.
+    // A refused command changes nothing, so its reply does not wait for a file.
     rig.check("CLUSTER ADDSLOTS 1", "-ERR Slot 1 is already busy");
 }
 
@@ -281,7 +281,7 @@ fn cb_o3_replicas_have_an_open_slot_before_their_primary() {
     assert_eq!(rig.output(operator), b"+OK\r\n");
     assert!(rig.run("CLUSTER NODES").contains("[100->-"), "executed once");
     assert_eq!(rig.fed(replica), "", "told once");
-    // No node acknowledges.
+    // No replica acknowledges the command.
     rig.argv_unread(operator, &[b"CLUSTER", b"SETSLOT", b"100", b"STABLE", b"TIMEOUT", b"500"]);
     rig.pass_ms(600);
     rig.cron();
@@ -300,7 +300,7 @@ fn cb_k18_reset_forgets_the_others_and_the_slots() {
     rig.check("CLUSTER SLOTS", "[]");
 }
 
-/// Nodes whose buses are connected: a message arrives at once.
+/// Nodes whose cluster buses are connected; each message arrives at once.
 pub(crate) struct Buses {
     pub(crate) nodes: Vec<(u16, Rig)>,
     /// Both ends of each connection, by node and link.
@@ -322,7 +322,7 @@ impl Buses {
         })
     }
 
-    /// Lets time pass, and delivers all bus messages that are sent meanwhile.
+    /// Lets time pass, and delivers all bus messages that are sent during this time.
     pub(crate) fn pass_ms(&mut self, ms: u64) {
         for _ in 0..ms / 100 {
             for at in 0..self.nodes.len() {
@@ -334,7 +334,7 @@ impl Buses {
         }
     }
 
-    /// Carries out the orders of a node. Returns whether there were any.
+    /// Carries out the orders of a node to its bus. Returns whether there were any.
     fn carry_out(&mut self, at: usize) -> bool {
         let orders = std::mem::take(&mut self.nodes[at].1.orders);
         let any = !orders.is_empty();
@@ -366,7 +366,7 @@ impl Buses {
         any
     }
 
-    /// Completes the held writes successfully, and later ones at once.
+    /// Completes the held writes of `nodes.conf` successfully; later writes complete at once.
     fn save(&mut self) {
         self.nodes.iter_mut().for_each(|(_, rig)| rig.holds_saves = false);
         for (at, generation) in std::mem::take(&mut self.standing) {
@@ -420,7 +420,7 @@ fn cl_r30_keys_of_others_stay_until_their_owner_has_spoken() {
     let mut buses = Buses::new(vec![(7000, rig)]);
     buses.pass_ms(5_000);
     buses.nodes[0].1.check("DBSIZE", ":300");
-    // The owner joins: a node whose `nodes.conf` names this node and the replica.
+    // The owner joins; its `nodes.conf` names this node and the replica.
     let (me, replica) = (two_shards().me, two_shards().others.remove(1));
     let saved = SavedCluster { me: two_shards().others.remove(0), others: vec![me, replica], ..two_shards() };
     let other = Rig::node(Some(&saved), &[("port", "7001"), ("cluster-announce-ip", "10.0.0.1")]);
@@ -462,8 +462,8 @@ fn cl_m3_a_failover_and_client_pause_do_not_end_each_other() {
     let mut buses = joined();
     let (_, slot) = keys_of_a_slot(1);
     assert!(slot > 8191, "of the second node");
-    // The replication stream never reaches the node that is to take over, so the failover waits until its
-    // time is over.
+    // The replication stream never reaches the node that is to take over, so the failover waits until it
+    // times out.
     let replica = buses.nodes[1].1.replica();
     buses.nodes[1].1.fed(replica);
     buses.nodes[1].1.check("SET {a} 1", "+OK");
@@ -494,7 +494,7 @@ fn cl_s26_a_pause_tells_the_offset_of_its_beginning() {
     let replica = buses.nodes[1].1.replica();
     buses.nodes[1].1.fed(replica);
     buses.pass_ms(200);
-    // Between two ticks come a write and then the request for a failover.
+    // A write and then the request for a failover arrive between two ticks.
     buses.nodes[1].1.check("SET {a} 1", "+OK");
     buses.nodes[2].1.check("CLUSTER FAILOVER", "+OK");
     while (0..3).any(|at| buses.carry_out(at)) {}
@@ -542,7 +542,7 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     let (keys, slot) = keys_of_a_slot(500);
     let rig = &mut buses.nodes[1].1;
     keys.iter().for_each(|key| rig.check(&format!("SET {key} 1"), "+OK"));
-    // Each reading of the clock ends a slice.
+    // Each reading of the clock advances it by 1.5 ms, which ends a slice.
     rig.process.us_each_look = 1_500;
     let first = &mut buses.nodes[0].1;
     first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
@@ -564,8 +564,8 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     rig.check("DBSIZE", ":0");
     assert_eq!(rig.engine.keyspace().db(0).len(), 0, "all at once");
     rig.check("SET {a} new", "+OK");
-    // The stream has UNLINK, which replicas of any version know, for each key that was left, and for no other
-    // key.
+    // For each key that was left, and for no other key, the stream has UNLINK, a command that replicas of any
+    // version know.
     let told = rig.appended();
     let told = told.strip_suffix(" SET {a} new").expect(&told);
     let unlinked: Vec<&str> = told.split(' ').filter(|word| word.starts_with("{a}")).collect();
@@ -578,7 +578,8 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     rig.check("DBSIZE", ":1");
 }
 
-/// The second node, which has keys of this slot, loses it to the first; the write of its file is held.
+/// The second node has keys of this slot, and loses the slot to the first; the write of the second node's
+/// file is held.
 fn lost_ahead_of_its_file(keys: &[String], slot: u16) -> Buses {
     let mut buses = joined();
     let rig = &mut buses.nodes[1].1;
@@ -670,7 +671,7 @@ fn cb_g22_what_a_lost_slot_has_left_makes_room_ahead_of_keys_and_of_refusals() {
         keys.iter().for_each(|key| rig.check(&format!("SET {key} {value}"), "+OK"));
         let mut written = (0..).filter(|n| rig.run(&format!("SET o{n} {value}")) == "+OK");
         assert!(written.nth(199).is_some());
-        // Each reading of the clock ends a slice.
+        // Each reading of the clock advances it by 1.5 ms, which ends a slice.
         rig.process.us_each_look = 1_500;
         let first = &mut buses.nodes[0].1;
         first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
@@ -706,13 +707,13 @@ fn cb_g22_the_slot_that_was_begun_is_emptied_first_and_known_no_longer() {
     assert_eq!(emptying.next(0, |_| false), None);
     assert_eq!(next(&emptying), Some(slot(5)));
     emptying.begun = Some(slot(5));
-    // A slot that is lost later waits its turn, or two slots would be half empty.
+    // A slot that is lost later is emptied later; otherwise two slots would be half empty.
     emptying.slots.insert(slot(3));
     assert_eq!(next(&emptying), Some(slot(5)));
     emptying.remove(slot(3));
     assert_eq!(emptying.begun, Some(slot(5)));
     emptying.remove(slot(5));
-    // The slot is lost again, with other keys: none of these is deleted yet.
+    // The slot is lost again, with other keys, of which none is deleted yet.
     emptying.slots.insert(slot(5));
     assert_eq!((emptying.begun, next(&emptying)), (None, Some(slot(5))));
 }
@@ -938,12 +939,12 @@ fn cl_f21_f25_requests_wait_while_a_primary_that_has_come_back_does_not_know_wha
     for client in [asker, other, queues] {
         assert_eq!(rig.output(client), b"", "nothing is refused yet");
     }
-    // Commands without keys are answered, and a script cannot wait.
+    // Commands without keys are answered, and a script gets an error, because it cannot wait.
     rig.check("PING", "+PONG");
     assert!(rig.run("CLUSTER INFO").contains("cluster_state:fail"));
     let down = "Can not execute a command 'get' while the cluster is down";
     assert!(rig.run("EVAL \"return redis.call('get', 'b')\" 0").contains(down));
-    // The other node sends no report.
+    // No other node sends news, so this node stops waiting after two seconds.
     buses.pass_ms(2_200);
     let rig = &mut buses.nodes[0].1;
     let wanted = ["+OK\r\n", "-MOVED 15495 10.0.0.1:7001\r\n", "+QUEUED\r\n"];

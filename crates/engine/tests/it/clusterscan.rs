@@ -6,7 +6,7 @@ use sluice_cluster::{SavedCluster, SavedRole};
 use sluice_testkit::Rig;
 use std::collections::BTreeMap;
 
-/// A node of a cluster that is up.
+/// A node that has started from `saved`, in a cluster whose state has become `ok`.
 fn up(saved: &SavedCluster, directives: &[(&str, &str)]) -> Rig {
     let mut rig = Rig::node(Some(saved), &[&[("port", "7000")], directives].concat());
     rig.pass_ms(2_100);
@@ -14,7 +14,7 @@ fn up(saved: &SavedCluster, directives: &[(&str, &str)]) -> Rig {
     rig
 }
 
-/// The node that owns all slots.
+/// A node that owns all slots.
 fn alone(directives: &[(&str, &str)]) -> Rig {
     let mut saved = two_shards();
     saved.me = node(crate::cluster::ME, 7000, SavedRole::Primary, slots(&[(0, 16_383)]));
@@ -22,7 +22,7 @@ fn alone(directives: &[(&str, &str)]) -> Rig {
     up(&saved, directives)
 }
 
-/// Cursor and keys of a reply of a walk.
+/// The cursor and the keys in a reply of CLUSTERSCAN.
 fn parts(reply: &str) -> (String, Vec<String>) {
     let inner = reply.strip_prefix("[\"").and_then(|rest| rest.strip_suffix("]]")).expect(reply);
     let (cursor, keys) = inner.split_once("\", [").expect(reply);
@@ -30,7 +30,8 @@ fn parts(reply: &str) -> (String, Vec<String>) {
     (cursor.to_owned(), keys.map(|key| key.trim_matches('"').to_owned()).collect())
 }
 
-/// Walks from `cursor` to the end of this node's slots. Returns how often each key came, and the last cursor.
+/// Walks with CLUSTERSCAN from `cursor` to the end of this node's slots. Returns how often each key was
+/// shown, and the last cursor.
 fn walk(rig: &mut Rig, cursor: &str, options: &str) -> (BTreeMap<String, usize>, String) {
     let (mut cursor, mut keys) = (cursor.to_owned(), BTreeMap::new());
     for _ in 0..100_000 {
@@ -68,7 +69,7 @@ fn cb_n7_a_walk_meets_every_key_once_and_ends() {
     }
     let (found, _) = walk(&mut rig, "0-{06S}-0", "TYPE list");
     assert!(found.is_empty());
-    // One slot, given by its number or by the pattern.
+    // The walk visits one slot, which is given by its number or by the pattern.
     for options in [format!("SLOT {slot}"), "MATCH {a}*".to_owned(), format!("SLOT {slot} MATCH *1 COUNT 3")]
     {
         let first = format!("0-{{{}}}-0", String::from_utf8_lossy(&slot_tag(slot)));
@@ -127,7 +128,7 @@ fn cb_n2_a_walk_leaves_a_node_where_the_nodes_slots_end() {
     let (found, cursor) = walk(&mut rig, "0-{06S}-0", "COUNT 5");
     assert_eq!(found.len(), keys.len());
     assert_eq!(cursor, format!("0-{{{}}}-0", String::from_utf8_lossy(&slot_tag(8_192))));
-    // 0 is a key of slot 13907.
+    // Taken as a key, the cursor 0 is in slot 13907.
     rig.check("CLUSTERSCAN 0", "-MOVED 13907 10.0.0.1:7001");
     // Keys of other nodes' slots, which are here until they are deleted, are not part of this node's walk.
     let reply = rig.run(&format!("CLUSTER SETSLOT 8192 IMPORTING {OTHER}"));
@@ -219,7 +220,7 @@ fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     rig.check_as(watcher, "WATCH {a}:7", "+OK");
     let replica = rig.replica();
     rig.fed(replica);
-    // Each reading of the clock ends a slice.
+    // Each reading of the clock advances it by 1.5 ms, which ends a slice.
     rig.process.us_each_look = 1_500;
     rig.check(&format!("CLUSTER FLUSHSLOT {slot}"), "+OK");
     assert_eq!(rig.fed(replica), format!("CLUSTER FLUSHSLOT {slot}"));
@@ -231,8 +232,8 @@ fn cb_g22_flushslot_of_many_keys_ends_at_once_and_frees_in_slices() {
     rig.check_as(watcher, "MULTI", "+OK");
     rig.check_as(watcher, "PING", "+QUEUED");
     rig.check_as(watcher, "EXEC", "nil-array");
-    // New keys have names of detached keys that are still to be freed, and a transaction watches one of them:
-    // no slice may touch the new keys.
+    // New keys get the names of detached keys that are still to be freed, and a transaction watches one of
+    // the new keys. No slice may touch them.
     (0..20).for_each(|number| rig.check(&format!("SET {{a}}:{number} new"), "+OK"));
     rig.check_as(watcher, "WATCH {a}:7", "+OK");
     rig.fed(replica);
@@ -304,7 +305,7 @@ fn cb_g22_the_end_of_a_slot_changes_no_key_of_another_that_is_left_to_free() {
     let mut rig = alone(&[]);
     rig.check("DEBUG POPULATE 2000 {a}", "+OK");
     rig.check("DEBUG POPULATE 2000 {b}", "+OK");
-    // Each reading of the clock ends a slice.
+    // Each reading of the clock advances it by 1.5 ms, which ends a slice.
     rig.process.us_each_look = 1_500;
     rig.check(&format!("CLUSTER FLUSHSLOT {}", key_slot(b"a")), "+OK");
     rig.check("WATCH {a}:5 {a}:1999", "+OK");

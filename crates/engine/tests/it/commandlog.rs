@@ -2,7 +2,7 @@
 
 use sluice_testkit::{Rig, check};
 
-/// A rig whose log has every command as slow.
+/// A rig that logs every command as slow.
 fn logging() -> Rig {
     Rig::with(&[("commandlog-execution-slower-than", "0")])
 }

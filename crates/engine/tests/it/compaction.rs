@@ -16,7 +16,7 @@ const SHORT_STEPS: [(&str, &str); 4] = [
     ("active-defrag-cycle-us", "50"),
 ];
 
-/// 30,000 keys of 64 bytes, of which every tenth stays; every twentieth has an expiry.
+/// Writes 30,000 keys with values of 64 bytes, every twentieth with an expiry, and deletes nine of ten.
 fn sparse(rig: &mut Rig) {
     for i in 0..30_000 {
         let expiry = if i % 20 == 0 { " EX 1000" } else { "" };
@@ -29,7 +29,7 @@ fn sparse(rig: &mut Rig) {
 
 #[test]
 fn sparse_chunks_are_emptied_between_units_and_nothing_is_lost() {
-    // Short steps, because the clock of the rig advances only a microsecond with each reading.
+    // The steps are short, because the clock of the rig advances only a microsecond with each reading.
     let mut rig = Rig::with(&SHORT_STEPS);
     sparse(&mut rig);
     let before = rig.engine.keyspace().chunk_memory();
@@ -98,7 +98,7 @@ fn random_traffic_loses_nothing_while_entries_move() {
     let mut oracle: BTreeMap<String, (String, bool)> = BTreeMap::new();
     for round in 0..120_000u64 {
         let number = rng.below(24_000);
-        // Keys are inside and outside of their entry's block; values are inside, outside, and integers.
+        // Some keys and some values are outside of their entry's block; some values are integers.
         let key = match number % 50 {
             0 => format!("{number}{}", "k".repeat(300)),
             _ => format!("key:{number}"),

@@ -95,7 +95,7 @@ fn strangers_learn_nothing_of_what_there_is() {
 #[test]
 fn unauthenticated_clients_are_owed_little() {
     let mut rig = Rig::with(&[("requirepass", "pw")]);
-    // As many errors as fit into the reference's first buffer, and a little more (defect A3).
+    // The errors are slightly more than fit into the reference's first output buffer (defect A3).
     let errors = rig.bytes(rig.client, &b"GET k\r\n".repeat(480));
     assert_eq!(errors.len(), 480 * (NO_AUTH.len() + 2));
     assert!(!rig.is_closing(rig.client));

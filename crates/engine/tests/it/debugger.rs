@@ -238,7 +238,7 @@ fn the_session_ends_with_what_does_not_begin() {
     let answer = ask(&mut rig, client, &["EVAL", "x = = 1", "0"]);
     let error = "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '='";
     assert_eq!(answer, format!("[+<endsession>]\n{error}"));
-    // A script without a line has no line to stop at.
+    // A script without any line stops at line 1, too.
     let client = rig.connect();
     rig.check_as(client, "SCRIPT DEBUG SYNC", "+OK");
     let answer = ask(&mut rig, client, &["EVAL", "", "0"]);

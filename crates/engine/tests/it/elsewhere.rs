@@ -1,6 +1,7 @@
 //! The stream of a server must give its receiver the sender's data, whatever the receiver's hash seed,
 //! encoding limits and clock are. Each row of `propagation.rs`, and random programs, are executed on one
-//! server. The stream of its replica is executed on other servers, and loaded by one as its append-only file.
+//! server. The stream that its replica receives is executed on other servers, and one more server loads it as
+//! its append-only file.
 
 use crate::load_aof::load_log;
 use crate::propagation::{ROWS, Row, run_step};
@@ -32,14 +33,15 @@ struct Place {
 }
 
 const SENDERS: [Place; 3] = [
-    // The receivers read RDB files strictly.
+    // The sender checks versions of RDB files loosely, whereas the receivers check them strictly.
     Place { name: "the usual forms", directives: &[("rdb-version-check", "relaxed")], ahead_ms: 0 },
     Place { name: "large forms", directives: LARGE_FORMS, ahead_ms: 0 },
-    // Expired keys are hidden and stay.
+    // In import mode, expired keys are hidden but not deleted.
     Place { name: "import mode", directives: &[("import-mode", "yes")], ahead_ms: 0 },
 ];
 
-/// The lowest limits on requests of clients: what a sender has accepted must not be refused.
+/// The lowest limits on requests of clients; nevertheless, commands that a sender has accepted must not be
+/// refused.
 const LOW_LIMITS: &[(&str, &str)] = &[
     ("proto-max-bulk-len", "1mb"),
     ("min-replicas-to-write", "1"),
@@ -126,7 +128,7 @@ fn each_row_is_fed_so_that_others_have_the_same_data() {
 /// type that they mostly hold (`{k}` any of them), names, numbers and times.
 const TEMPLATES: &str = include_str!("elsewhere/templates.txt");
 
-/// Writing commands that no program has.
+/// Write commands that occur in no program, and why.
 const NOT_DRAWN: &[(&str, &str)] = &[
     ("migrate", "another server takes part: it/migrate.rs"),
     ("function|load", "libraries are no keys: it/functions.rs"),

@@ -1,4 +1,4 @@
-//! Events of keys, as notifications name them: which events, of which keys, in which order.
+//! Tests keyspace notifications: which events commands publish, for which keys, and in which order.
 
 use sluice_testkit::Rig;
 

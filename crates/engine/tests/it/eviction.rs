@@ -19,7 +19,7 @@ fn used(rig: &Rig) -> usize {
     rig.engine.keyspace().data_bytes()
 }
 
-/// Writes keys `prefix:0` to `prefix:<count>` of a hundred bytes.
+/// Writes the keys `prefix:0` to `prefix:<count - 1>` with values of a hundred bytes.
 fn fill(rig: &mut Rig, prefix: &str, count: usize) {
     let value = "v".repeat(100);
     for n in 0..count {
@@ -66,7 +66,7 @@ fn cb_g22_what_a_flushed_slot_has_left_to_free_makes_room_ahead_of_keys_and_of_r
         let limit = used(&rig);
         limit_to(&mut rig, limit);
         rig.check(&format!("CLUSTER FLUSHSLOT {}", sluice_base::key_slot(b"a")), "+OK");
-        // Each of these keys is in another slot, so each command makes a table.
+        // Each of these keys is in another slot, so each command makes a hash table.
         for n in 0..200 {
             rig.check(&format!("SET after:{n} {}", "w".repeat(100)), "+OK");
         }
@@ -138,7 +138,7 @@ fn the_keys_that_were_used_last_stay() {
 
 #[test]
 fn a_candidate_that_is_used_again_stays() {
-    // One key is the best candidate of all, until a client reads it.
+    // One key is the best candidate for eviction until a client reads it.
     let mut rig = rig_with("allkeys-lru", &[("maxmemory-samples", "64")]);
     rig.run(&format!("SET oldest {}", "v".repeat(100)));
     rig.pass_ms(5_000);
@@ -147,7 +147,8 @@ fn a_candidate_that_is_used_again_stays() {
     fill(&mut rig, "k", 300);
     let limit = used(&rig);
     limit_to(&mut rig, limit);
-    // The first eviction fills the pool and takes the oldest key; the second oldest is in the pool then.
+    // The first eviction fills the pool of candidates and evicts the oldest key; the second oldest is then in
+    // the pool.
     fill(&mut rig, "new", 3);
     rig.check("EXISTS oldest", ":0");
     let evicted = stat(&mut rig, "evicted_keys");
@@ -233,7 +234,7 @@ fn a_call_takes_no_longer_than_the_tenacity_lets_it_and_the_clock_goes_on() {
     fill(&mut rig, "k", 3000);
     rig.check("CONFIG SET maxmemory-eviction-tenacity 0", "+OK");
     limit_to(&mut rig, 100_000);
-    // Each reading of the clock advances it by a microsecond: with a budget of no time one reading
+    // Each reading of the clock advances it by a microsecond, so with a budget of no time the first reading
     // ends the call.
     rig.pass_ms(10);
     let before = stat(&mut rig, "evicted_keys");
@@ -288,7 +289,7 @@ fn large_values_count_as_freed_when_they_lose_their_keys() {
     rig.pass_ms(10);
     rig.run(&format!("SET more {}", "x".repeat(300_000)));
     rig.run("SET little 1");
-    // The values wait to be freed by another thread: no more keys are evicted for them.
+    // The values still wait to be freed by another thread, but no more keys are evicted for them.
     let evicted = stat(&mut rig, "evicted_keys");
     assert!((1..=2).contains(&evicted), "{evicted}");
 }

@@ -35,8 +35,8 @@ fn the_cycle_deletes_fields_and_the_key_of_a_hash_without_any() {
     assert!(rig.run("INFO stats").contains("expired_fields:3"));
 }
 
-/// A server with `keys` keys, and a hash with `fields` fields, all of which have expired, at the begin of a
-/// cycle.
+/// A server with `keys` keys, and a hash with `fields` fields, all of which have expired, at the beginning of
+/// a cycle.
 fn expired_at_once(directives: &[(&str, &str)], keys: usize, fields: usize) -> Rig {
     let mut rig = Rig::with(directives);
     let at_ms = rig.process.now.unix_ms() + 1_000_000;

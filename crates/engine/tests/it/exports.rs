@@ -1,6 +1,6 @@
-//! Exports of slots (specification of the slots, 6.3, 6.8 and 14.4): the stream of an export, its order,
-//! and when writers are held. The other server follows a primary: it executes the stream as the target
-//! of a migration does.
+//! Tests exports of slots (specification of the slots, 6.3, 6.8 and 14.4): the stream of an export, its
+//! order, and the times at which writers are held back. The other server is a replica that executes the
+//! stream as the target of a migration does.
 
 use crate::cluster::{ME, node, slots, two_shards};
 use crate::elsewhere::{drawn, templates};
@@ -43,7 +43,7 @@ fn slots_of(tags: &[&str]) -> SlotSet {
 struct Target {
     rig: Rig,
     link: SessionKey,
-    /// Received commands: words between spaces.
+    /// Received commands, each as its words with spaces between them.
     commands: Vec<String>,
     /// Received bytes that are no whole command yet.
     rest: Vec<u8>,
@@ -104,7 +104,7 @@ impl Export {
         Export { id, target: Target::new(), news: Vec::new() }
     }
 
-    /// Sends the target all bytes that there are.
+    /// Sends the target all bytes that the export has ready.
     fn send(&mut self, rig: &mut Rig) {
         while let Some(bytes) = take_export_output(&mut rig.engine, self.id) {
             self.target.receive(&bytes);
@@ -115,7 +115,8 @@ impl Export {
         }
     }
 
-    /// Goes on until all keys are sent: captured images are formatted in slices of their own.
+    /// Runs iterations until all keys are sent, also captured images, which are formatted in slices of their
+    /// own.
     fn send_all(&mut self, rig: &mut Rig) {
         for _ in 0..100_000 {
             rig.end_iteration();
@@ -127,7 +128,7 @@ impl Export {
         panic!("the walk has no end");
     }
 
-    /// Asks for the pause, and goes on until it begins.
+    /// Requests the pause of writers, and runs iterations until the pause begins.
     fn pause(&mut self, rig: &mut Rig) {
         request_pause(&mut rig.engine, self.id, Some(0));
         for _ in 0..1_000 {
@@ -194,7 +195,7 @@ const LEFT_OUT: [&str; 9] = [
     "XADD {q} MINID",
 ];
 
-/// Steps of a random program; the executed lines are added to `program`.
+/// A random program; `run` has the lines that were executed.
 struct Program<'t> {
     rng: Rng,
     templates: Vec<&'t str>,
@@ -243,7 +244,7 @@ impl Program<'_> {
                 vec![format!("CLUSTER FLUSHSLOT {}", key_slot(tag.as_bytes())), one]
             }
             7 => {
-                // A key too long for any block.
+                // This key is too long for any block.
                 let long = "x".repeat(300);
                 vec![format!("SADD {tag}{long} {one}").split(' ').take(4).collect::<Vec<_>>().join(" ")]
             }
@@ -261,12 +262,12 @@ impl Program<'_> {
     }
 }
 
-/// Runs a program while two of three slots are exported: before, during and after the walk.
+/// Runs a random program before, during and after the walk of an export that has two of the three slots.
 fn exports_under_a_program(seed: u64, directives: &[(&str, &str)]) {
     let mut program = Program::new(seed);
     let mut rig = source(directives);
     (0..150).for_each(|_| program.step(&mut rig));
-    // Many keys in one slot, so that the walk is inside the slot for long.
+    // One slot gets many keys, so that the walk is inside this slot for a long time.
     for n in 0..program.rng.below(120) {
         rig.run(&format!("RPUSH {{a}}fill{n} {n} x y"));
     }
@@ -332,7 +333,8 @@ fn cb_a83_the_same_of_values_in_large_forms_beside_a_log() {
     (1_000..1_000 + seeds() / 3).for_each(|seed| exports_under_a_program(seed, &large));
 }
 
-/// A source with keys of all three slots, an export of the first slot, and all of its keys sent.
+/// A source on which the lines `keys` have run, and an export of the first slot that has sent all of its
+/// keys.
 fn streaming(keys: &[&str]) -> (Rig, Export) {
     let mut rig = source(&[]);
     keys.iter().for_each(|line| drop(rig.run(line)));
@@ -384,7 +386,8 @@ fn cb_a31_a_slot_is_sent_by_the_commands_of_each_type_in_the_database_of_each_ke
 fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
     let (mut rig, mut export) = streaming(&["SET {a}s 1", "RPUSH {a}l x y"]);
     for (line, fed) in [
-        // After the snapshot the database is selected again, for a Valkey target and for a Sluice target.
+        // After the snapshot, the source selects the database again, because Valkey targets and Sluice
+        // targets then have different databases selected.
         ("INCR {a}s", "SELECT 0; INCR {a}s"),
         ("SET {b}s 1", ""),
         ("SET {a}t v PX 1000", "SET {a}t v PXAT 1700000003100"),
@@ -421,7 +424,7 @@ fn cb_a32_changes_of_the_slots_alone_come_as_the_replication_stream_has_them() {
     export.check(&rig, &TAGS[..1], "behind the walk");
 }
 
-/// Nothing in the stream of an export is encoded later: when a command has run, its commands for the stream
+/// No part of an export's stream is encoded later: as soon as a command has run, its commands for the stream
 /// are there.
 #[test]
 fn cb_a32_a_large_pop_comes_whole_and_ahead_of_what_follows() {
@@ -496,8 +499,8 @@ fn cb_a60_flushing_any_database_ends_the_export_and_lets_writers_go() {
         assert_eq!(take_export_output(&mut rig.engine, export.id), None);
         assert!(slot_exports(&mut rig.engine).unwrap().jobs().next().is_none());
     }
-    // Once the other node may own the slots, a flush waits as writers do, because keys of that node
-    // would come back.
+    // Once the other node may own the slots, a flush waits as writers do. Otherwise, keys that the flush
+    // deletes here would come back from that node.
     let (mut rig, mut export) = streaming(&["SET {a}s 1"]);
     export.pause(&mut rig);
     slot_exports(&mut rig.engine).unwrap().job(export.id).unwrap().grant();
@@ -577,7 +580,7 @@ fn cb_a82_nothing_but_words_comes_behind_paused() {
     let (mut rig, mut export) = streaming(&["SET {a}s 1 PX 50", "SET {a}t 1"]);
     export.pause(&mut rig);
     export.target.commands.clear();
-    // The other node knows the expiry time itself.
+    // The expired key is not deleted in the stream, because the other node knows the expiry time itself.
     rig.pass_ms(60);
     (0..20).for_each(|_| rig.cron());
     assert_eq!(rig.run("EXISTS {a}s"), ":0");
@@ -884,7 +887,7 @@ fn nothing_is_walked_ahead_of_the_replies_of_an_iteration() {
     assert_ne!(rig.engine.cluster_deadline_ns(), 0, "the walk is over, and nothing more is to be done");
 }
 
-/// Writes keys whose values together are many times the bytes that a link is given ahead.
+/// Writes keys whose values together are many times the bytes that are prepared ahead for a link.
 fn filled(rig: &mut Rig, tag: &str) {
     let client = rig.connect();
     for n in 0..1_000 {

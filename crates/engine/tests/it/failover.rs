@@ -29,7 +29,7 @@ fn state(rig: &mut Rig) -> String {
     field(rig, "master_failover_state")
 }
 
-/// Acknowledges everything that the replica was sent.
+/// Makes the replica acknowledge everything that it was sent.
 fn acknowledge(rig: &mut Rig, replica: SessionKey) {
     let offset = field(rig, "master_repl_offset");
     rig.argv_unread(replica, &[b"REPLCONF", b"ACK", offset.as_bytes()]);
@@ -124,7 +124,7 @@ fn writes_wait_and_reads_do_not_until_it_is_given_up() {
     rig.check("GET a", "\"1\"");
     let writer = rig.connect();
     rig.check_as(writer, "SET a 2", "");
-    // Neither of these ends the pause.
+    // Neither CLIENT UNPAUSE nor the time that passes ends the pause.
     rig.check("CLIENT UNPAUSE", "+OK");
     rig.pass_ms(10_000);
     rig.cron();
@@ -161,8 +161,8 @@ fn a_write_that_waits_is_not_refused_while_the_target_is_asked() {
     rig.check("GET a", "\"2\"");
 }
 
-/// A sentinel's coordinated failover: CLIENT PAUSE outlasts the failover, until the sentinel closes the
-/// clients, which must get no error.
+/// In the coordinated failover of a Sentinel, CLIENT PAUSE outlasts the failover, until the Sentinel closes
+/// the clients, which must get no error.
 #[test]
 fn regress_a_write_that_waits_waits_on_where_a_pause_outlasts_the_failover() {
     let (mut rig, behind) = with_replica();
@@ -206,8 +206,8 @@ fn the_replica_that_has_everything_takes_over() {
     let waiting = rig.connect();
     rig.run_as(waiting, "BLPOP nothing 0");
     rig.check("FAILOVER", "+OK");
-    // A REPLCONF GETACK would be part of the stream, and missing at a replica that has
-    // acknowledged everything before.
+    // The primary sends no REPLCONF GETACK, because it would be part of the stream, and a replica that has
+    // acknowledged everything before would lack it.
     rig.end_iteration();
     assert!(!rig.fed(other).contains("GETACK"));
     acknowledge(&mut rig, other);
@@ -225,7 +225,8 @@ fn the_replica_that_has_everything_takes_over() {
     assert!(log(&rig).contains("Failover target 10.0.0.2:7001 is synced, failing over."), "{}", log(&rig));
 }
 
-/// A target that has lost its data has acknowledged everything on a connection whose end is not known yet.
+/// A target that has lost its data has acknowledged everything on an earlier connection, whose end the
+/// primary does not know yet.
 #[test]
 fn a_connection_that_a_later_one_of_the_same_replica_supersedes_has_acknowledged_nothing() {
     for line in ["FAILOVER", "FAILOVER TO 10.0.0.2 7000"] {
@@ -322,7 +323,7 @@ fn clients_that_can_be_redirected_are_when_the_target_has_taken_over() {
     rig.end_iteration();
     assert_eq!(state(&mut rig), "failover-in-progress");
     rig.check_as(reads, "GET a", "");
-    // Readers are not held.
+    // A read of a client that cannot be redirected does not wait.
     rig.check("GET a", "\"1\"");
     rig.engine.end_failover(&mut rig.process);
     for client in [waits, reads] {
@@ -413,7 +414,8 @@ fn a_replica_is_promoted_by_its_primary() {
 }
 
 /// The target was restarted with less data than it had acknowledged. A takeover would lose data of the
-/// primary. A replica whose link was up since is asked with FORCE, though it lacks data, and takes over.
+/// primary. A replica whose link has been up since its start takes over although it lacks data, if it is
+/// asked with FORCE.
 #[test]
 fn a_replica_that_lacks_data_since_its_start_does_not_take_over() {
     for has_been_up in [false, true] {

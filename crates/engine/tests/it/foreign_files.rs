@@ -40,7 +40,7 @@ fn load(rig: &mut Rig, file: &ForeignRdb) {
     rig.check("DEBUG RELOAD NOSAVE", "+OK");
 }
 
-/// The full copy for a replica that announces this version, or none.
+/// The full copy for a replica that announces this version, or no version.
 fn full_copy(rig: &mut Rig, version: Option<&str>) -> Vec<u8> {
     let replica = rig.connect();
     if let Some(version) = version {
@@ -65,7 +65,7 @@ fn what_is_written_behind_a_load_holds_nothing_foreign() {
             let named = lines.iter().filter(|line| line.contains(&format!("module type {module} "))).count();
             assert!(named >= 1, "file {number}, {module}: {lines:?}");
         }
-        // The file holds more than was loaded: no save replaces it.
+        // The file holds more than was loaded, so no save replaces it; the data are saved to another file.
         rig.check("CONFIG SET dbfilename other.rdb", "+OK");
         rig.check("SAVE", "+OK");
         let saved = rig.process.snapshots.borrow().get(&b"other.rdb"[..]).cloned().expect("it was saved");

@@ -162,7 +162,7 @@ fn libraries_come_back_with_the_data() {
     rig.check("DEBUG RELOAD", "+OK");
     rig.check("FCALL f 0", ":1");
     rig.check(&load("m", "g", "return 2"), "\"m\"");
-    // The file has this one library.
+    // The file has the library `l`, which exists already.
     rig.check("DEBUG RELOAD NOSAVE NOFLUSH", "-ERR Error trying to load the RDB dump, check server logs.");
     check(&mut rig, &[("FCALL f 0", ":1"), ("FCALL g 0", ":2")]);
     rig.check("DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK");

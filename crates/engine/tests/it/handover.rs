@@ -1,4 +1,5 @@
-//! The end of a node of a cluster: replicas that take over, clients that are redirected (M10 to M13).
+//! Tests the shutdown of a cluster node: replicas that take over, and clients that are redirected (M10 to
+//! M13).
 
 use crate::cluster::{Buses, joined};
 use sluice_base::SessionKey;
@@ -35,7 +36,7 @@ fn acknowledge(rig: &mut Rig, replica: SessionKey) {
     rig.end_iteration();
 }
 
-/// The third node's link to its primary.
+/// Connects the third node to its primary, and returns the session of the replication link.
 fn stream_of_heir(buses: &mut Buses) -> SessionKey {
     let rig = &mut buses.nodes[2].1;
     rig.engine.adopt_history(HistoryPoint { replid: "1".repeat(40), offset: 100 }, &mut rig.process);
@@ -46,8 +47,8 @@ fn words(line: &str) -> Vec<&[u8]> {
     line.split(' ').map(str::as_bytes).collect()
 }
 
-/// Three nodes, of which the second has ordered the third, its replica, to take over, and waits for
-/// that; the client of SHUTDOWN, and a client that writes.
+/// Three nodes, of which the second has ordered its replica, the third, to take over, and waits for the
+/// takeover. Also returns the client of SHUTDOWN, and a client whose write waits.
 fn handing_over() -> (Buses, SessionKey, SessionKey) {
     let mut buses = joined();
     let stream = stream_of_heir(&mut buses);
@@ -168,7 +169,7 @@ fn cl_m10_whom_a_primary_does_not_ask() {
     for (replicas, line) in [
         (&[][..], unable),
         (&["version 9.1.2"], unable),
-        // An id that gossip does not know (M12).
+        // Gossip does not know the announced id (M12).
         (&["version 9.1.2 set-cluster-node-id dddddddddddddddddddddddddddddddddddddddd"], unable),
         (
             &["version 9.1.2 set-cluster-node-id cccccccccccccccccccccccccccccccccccccccc", "version 8.1.9"],

@@ -236,8 +236,8 @@ fn no_argument_ends_the_process_and_each_call_is_answered() {
     assert!(calls.refused * 100 / calls.made < 90, "{} of {}", calls.refused, calls.made);
 }
 
-/// Commands without their last arguments, and the beginning of the reply to each with a million
-/// arguments: every number from 0 to 499,999, twice in a row.
+/// The beginnings of commands, and the beginning of the reply to each if a million arguments are appended to
+/// it: every number from 0 to 499,999, twice in a row.
 type Rows = [(&'static [&'static str], &'static [u8])];
 
 fn check_with_a_million_arguments(rows: &Rows) {

@@ -128,8 +128,8 @@ fn a_part_of_the_accesses_is_drawn_and_the_others_are_added() {
 #[test]
 fn settings_and_emptied_databases_forget() {
     const BOTH: &str = "0:k=2 1:k=1";
-    // Rows: commands, and what HOTKEYS then shows if they come within the window of the accesses, and if they
-    // come after it.
+    // Each row has commands, and what HOTKEYS then shows if the commands come within the window of the
+    // accesses, and if they come after that window.
     let rows = [
         ("FLUSHALL", "", ""),
         ("FLUSHALL FOO", BOTH, BOTH),

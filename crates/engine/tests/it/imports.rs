@@ -1,6 +1,6 @@
-//! Slots that are being moved to this server's primary (specification of the slots, 5.2 and 6.5):
-//! visibility of their keys, how an import ends, and its state in files and at a promotion. No Valkey node
-//! takes part: the primary's commands are written out.
+//! Slots that are being moved to this server's primary (specification of the slots, 5.2 and 6.5): visibility
+//! of their keys, how an import ends, and its state in files and at a promotion. No Valkey node takes part;
+//! the tests contain the primary's commands.
 
 use crate::cluster::{ME, OTHER, node, slots, two_shards};
 use sluice_base::{SessionKey, key_slot};
@@ -15,7 +15,8 @@ use sluice_testkit::{Rig, RigLink, request_of};
 const REPLID: &str = "0123456789abcdef0123456789abcdef01234567";
 const JOB: &str = "1111111111222222222233333333334444444444";
 const SOURCE: &str = "dddddddddddddddddddddddddddddddddddddddd";
-/// Slot of `bar`, which is the first shard's; `foo` is in slot 12182, of this server's shard.
+/// The slot of `bar`, which belongs to the first shard; `foo` is in slot 12182, which belongs to this
+/// server's shard.
 const BAR: u16 = 5061;
 
 /// A replica of the shard that owns the upper half of the slots.
@@ -26,7 +27,7 @@ fn saved() -> SavedCluster {
     SavedCluster { me, own_line: OwnLine::Whole, others: vec![other, first], ..two_shards() }
 }
 
-/// A primary of that shard, with the same id.
+/// The node of `saved` as the primary of its shard.
 fn saved_primary() -> SavedCluster {
     let mut saved = saved();
     saved.me = node(ME, 7000, SavedRole::Primary, slots(&[(8192, 16383)]));
@@ -53,7 +54,7 @@ fn log_of(lines: &[&str]) -> Vec<u8> {
     lines.iter().flat_map(|line| request_of(line)).collect()
 }
 
-/// Commands that the primary sends.
+/// Makes the primary send these commands.
 fn stream(rig: &mut Rig, primary: SessionKey, lines: &[&str]) {
     assert_eq!(rig.bytes(primary, &log_of(lines)), b"");
 }
@@ -76,8 +77,8 @@ fn databases(rig: &mut Rig) -> String {
     text.split("\\r\\n").filter(|line| line.starts_with("db")).collect::<Vec<_>>().join(" ")
 }
 
-/// A replica with one key of its own shard in database 0, and one in database 1. It has received the begin of
-/// an import and three keys of the import in database 0, and one in database 2.
+/// A replica with one key of its own shard in database 0, and one in database 1. It has received the
+/// beginning of an import and three keys of the import in database 0, and one in database 2.
 fn half_imported() -> (Rig, SessionKey) {
     half_imported_by(&[("cluster-databases", "4")])
 }
@@ -123,7 +124,7 @@ fn cb_g13_what_looks_at_a_database_does_not_see_slots_that_are_on_their_way() {
     assert_eq!(rig.run(&format!("CLUSTER GETKEYSINSLOT {BAR} 10")).matches("bar").count(), 3);
     assert_ne!(rig.run("DEBUG DIGEST-VALUE bar"), rig.run("DEBUG DIGEST-VALUE nothing"));
     assert!(rig.run("CLUSTER SLOT-STATS SLOTSRANGE 5061 5061").starts_with("[]"), "it is foreign (L-1)");
-    // A key of the primary's own slots that arrives meanwhile is shown, a key of the import is not.
+    // A key of the primary's own slots that arrives during the import is shown; a key of the import is not.
     stream(&mut rig, primary, &["SELECT 3", "SET bar 1", "SET foo 1"]);
     rig.check("SELECT 3", "+OK");
     rig.check("KEYS *", "[\"foo\"]");
@@ -161,7 +162,7 @@ fn cb_a60_a_flush_leaves_the_mark_until_the_primary_ends_it() {
     rig.check("DBSIZE", ":2");
 }
 
-/// Messages of the two ends to each other are in the stream of a Valkey primary, too.
+/// The stream of a Valkey primary also has the messages that the two ends of a move send each other.
 #[test]
 fn cb_a20_other_words_of_a_move_say_nothing_here() {
     let (mut rig, primary) = half_imported();
@@ -226,8 +227,8 @@ fn a_second_import_of_a_slot_takes_the_place_of_the_first() {
     rig.check("DBSIZE", ":5");
 }
 
-/// The append-only file of a replica, which has the same commands as the stream for its own replicas, gets
-/// both ends of an import.
+/// The append-only file of a replica has the same commands as the stream for its own replicas, so the file
+/// gets both ends of an import.
 #[test]
 fn cb_a35_both_ends_are_passed_on() {
     let (mut rig, primary) = following(&[("appendonly", "yes")]);
@@ -247,7 +248,7 @@ fn snapshot(rig: &mut Rig) -> Vec<u8> {
     rig.process.snapshots.borrow()[&b"dump.rdb"[..]].clone()
 }
 
-/// A server at its start that loads this snapshot.
+/// A server that loads this snapshot at its start.
 fn restarted(saved: Option<&SavedCluster>, file: Vec<u8>) -> (Rig, Option<LoadEnded>) {
     let mut rig = match saved {
         Some(saved) => Rig::node(Some(saved), &[("cluster-databases", "4")]),
@@ -285,12 +286,12 @@ fn cb_a38_a_snapshot_holds_imports_that_are_under_way() {
     rig.check("DBSIZE", ":1");
     stream(&mut rig, primary, &[&finish("success")]);
     rig.check("DBSIZE", ":5");
-    // A server that is no node refuses the file, and names the record that it cannot load.
+    // A server outside a cluster refuses the file, and names the record that it cannot load.
     let (mut rig, ended) = restarted(None, file);
     assert_eq!(ended, Some(LoadEnded::Start(Err(NotLoaded::Failed))));
     assert!(said(&rig).contains("opcode 243"), "{}", said(&rig));
     rig.check("DBSIZE", ":0");
-    // Without an import under way the file has no record of it.
+    // Once the import has ended, the file has no record of it.
     let (mut rig, primary) = half_imported();
     stream(&mut rig, primary, &[&finish("success")]);
     let file = snapshot(&mut rig);
@@ -330,7 +331,7 @@ fn cb_a37_a_primary_that_is_restarted_deletes_what_an_unfinished_import_has_brou
     let end = format!("{} MESSAGE Process restarted", finish("failed"));
     assert!(fed.ends_with(&end), "{fed}");
     was_cleaned_up(&rig, "Process restarted");
-    // The import is over: a key of the slot would be shown.
+    // The import is over, so a snapshot has no record of it.
     let file = snapshot(&mut rig);
     assert!(!file.windows(40).any(|bytes| bytes == JOB.as_bytes()));
 }
@@ -346,7 +347,7 @@ fn cb_a60_an_import_that_a_primary_loads_by_a_command_fails_with_its_own_reason(
     was_cleaned_up(&rig, "A new RDB is being loaded");
 }
 
-/// keys of slots that are this node's by then stay.
+/// keys of slots that have become this node's own by the end of the import stay.
 #[test]
 fn cb_a61_keys_of_slots_that_are_the_nodes_own_stay() {
     let (mut rig, primary) = following(&[("cluster-databases", "4")]);
@@ -355,8 +356,8 @@ fn cb_a61_keys_of_slots_that_are_the_nodes_own_stay() {
     let file = snapshot(&mut rig);
     let (mut rig, _) = restarted(Some(&saved_primary()), file);
     let replica = rig.replica();
-    // Keys of a slot that is in the file are not deleted (E-53), so `foo` would be hidden until the next
-    // map, and the move would not end before that.
+    // Keys of a slot that is in the file are not deleted (E-53). If the import waited for their deletion,
+    // `foo` would be hidden until the next map, and the move would not end before that map.
     for _ in 0..5 {
         rig.pass_ms(1);
         rig.end_iteration();
@@ -376,7 +377,7 @@ fn cb_a60_a_replica_that_is_promoted_fails_the_imports_of_its_primary() {
     rig.engine.begin_aof();
     rig.appended();
     rig.check("CLUSTER FAILOVER TAKEOVER", "+OK");
-    // Without the cron, which would begin a rewrite.
+    // The cron does not run here, because it would begin a rewrite.
     for _ in 0..10 {
         rig.pass_ms(1);
         rig.end_iteration();
@@ -412,7 +413,8 @@ fn cb_a3a_a_full_synchronisation_ends_what_the_file_does_not_know() {
     }
 }
 
-/// A replica of this one gets the import with its full copy, and a replica that cannot read it gets none.
+/// A replica of this server gets the import with its full copy; a replica whose version cannot read the
+/// record gets no copy.
 #[test]
 fn cb_a38_a_full_copy_holds_imports() {
     let (mut rig, _) = half_imported();
@@ -437,7 +439,7 @@ fn cb_a38_a_full_copy_holds_imports() {
     assert!(said(&rig).contains("Can't store slot migrations in RDB version 11"), "{}", said(&rig));
 }
 
-/// A server at its start that loads these files.
+/// A server that loads these files at its start.
 fn loaded(saved: &SavedCluster, files: &[Vec<u8>]) -> Rig {
     let mut rig = Rig::node(Some(saved), &[("appendonly", "yes"), ("cluster-databases", "4")]);
     let named = files.iter().enumerate().map(|(at, bytes)| match at {
@@ -496,8 +498,8 @@ fn cb_a37_a_rewrite_keeps_imports_that_are_under_way() {
     }
 }
 
-/// An import that was loaded from a snapshot lacks the id of its source; a rewrite can write a base of
-/// commands all the same.
+/// An import that was loaded from a snapshot lacks the id of its source. Nevertheless, a rewrite can write a
+/// base of commands.
 #[test]
 fn a_base_of_commands_needs_no_source() {
     let (mut rig, _) = half_imported();

@@ -8,7 +8,7 @@ use sluice_testkit::Rig;
 
 const LOADING: &str = "-LOADING Valkey is loading the dataset in memory";
 
-/// Commands in the form of a log.
+/// Commands in the format of an append-only file.
 fn log_of(lines: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in lines {
@@ -21,7 +21,7 @@ fn log_of(lines: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// A server at its start, with an append-only file of these files: the base, then increments.
+/// A server that starts with an append-only file of these files: first the base, then the increments.
 fn starting(directives: &[(&str, &str)], files: &[Vec<u8>]) -> Rig {
     let mut rig = Rig::with(&[&[("appendonly", "yes")], directives].concat());
     let named = files.iter().enumerate().map(|(at, bytes)| match at {
@@ -37,7 +37,7 @@ fn starting(directives: &[(&str, &str)], files: &[Vec<u8>]) -> Rig {
     rig
 }
 
-/// A server that has loaded a log, of which no command failed.
+/// A server that has loaded a log without a failed command.
 pub(crate) fn load_log(directives: &[(&str, &str)], log: Vec<u8>) -> Rig {
     let mut rig = starting(directives, &[Vec::new(), log]);
     rig.loads.pop().expect("it was begun").run(&mut Nothing);
@@ -61,7 +61,8 @@ fn part(rig: &Rig, at: usize) -> Vec<u8> {
     rig.process.aof_parts.lock().expect("one thread")[at].1.clone()
 }
 
-/// PFCOUNT is no write, and is in a log all the same: the estimate that it stores is part of the value.
+/// PFCOUNT is not a write command, but a log contains it, because the estimate that it stores is part of the
+/// value.
 #[test]
 fn pfcount_of_a_log_keeps_its_estimate() {
     let mut rig = starting(&[], &[log_of(&["SELECT 0", "PFADD p a b", "PFADD q a b", "PFCOUNT p"])]);
@@ -108,7 +109,7 @@ fn clients_are_answered_while_the_log_is_loaded_and_have_the_data_behind_it() {
     assert!(text.contains("DB loaded from append only file: "), "{text}");
 }
 
-/// A thread that wakes no other and does not wait.
+/// A load thread that wakes no other thread and does not wait.
 struct Nothing;
 
 impl sluice_snapshot::LoadThread for Nothing {
@@ -177,7 +178,7 @@ fn a_delay_is_waited_for_behind_each_command() {
     assert_eq!(rig.slept_us, 90);
 }
 
-/// A server whose append-only file is on, with one file that holds what it appends.
+/// A server whose append-only file is turned on and has one file, to which the server appends.
 fn appending() -> Rig {
     let mut rig = Rig::with(&[("appendonly", "yes")]);
     rig.engine.begin_aof();
@@ -299,7 +300,7 @@ fn a_directive_that_is_set_during_the_load_begins_no_rewrite() {
     rig.check("GET a", "\"1\"");
 }
 
-/// An RDB file of a string, and of a value of a module, whose type is unknown here.
+/// An RDB file with a string, and with a value of a module whose type is unknown here.
 fn partly_known() -> Vec<u8> {
     let mut file = Writer::new(WriteOptions {
         version: Version::Valkey,
@@ -331,11 +332,11 @@ fn a_log_whose_base_was_loaded_in_part_is_not_rewritten() {
     }
     assert_eq!(said(&rig).matches("Not rewriting: ").count(), 1, "growth says it once: {}", said(&rig));
     rig.holds_loads = false;
-    // The RDB file is another file: a save loses nothing, and does not replace the log.
+    // The RDB file is a different file, so a save loses nothing and does not replace the log.
     rig.check("SAVE", "+OK");
     rig.check("DEBUG RELOAD", "+OK");
     rig.check("BGREWRITEAOF", "-ERR");
-    // Another first base does not replace it, either.
+    // A new first base does not replace the log, either.
     rig.check("CONFIG SET appendonly no", "+OK");
     let refused = "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server \
                    logs.";
@@ -381,7 +382,7 @@ fn an_rdb_file_that_was_loaded_in_part_is_kept_whatever_log_is_loaded_or_begun()
     assert_eq!(rig.process.aof_cuts.len(), 1);
 }
 
-/// Bytes appended since the last call, in whole units.
+/// Bytes appended since the last call, in whole execution units.
 fn appended(rig: &mut Rig) -> Vec<u8> {
     let mut bytes = Vec::new();
     rig.engine.take_aof(&mut bytes);
@@ -451,7 +452,7 @@ fn data_between_which_a_crash_has_left_a_gap_belong_to_no_history() {
     let behind = appended(&mut rig);
     assert!(behind.starts_with(b"#REPL-ID:"), "{}", behind.escape_ascii());
     let offset = info(&mut rig, "master_repl_offset");
-    // The crash has lost the end, or everything.
+    // The first file is complete, lacks its end, or is lost entirely.
     let base = log_of(&["SELECT 0", "SET old 1"]);
     let cases = [([whole.clone(), end].concat(), true), (whole, false), (Vec::new(), false)];
     for (first, is_known) in cases {
@@ -485,7 +486,8 @@ fn a_history_that_begins_in_a_file_is_no_gap() {
     assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
     assert!(!said(&restarted).contains("is missing"), "{}", said(&restarted));
     assert_eq!(info(&mut restarted, "master_repl_offset"), offset);
-    // A gap of the former history stays a gap: replicas of the new history may have the missing writes.
+    // A gap of the former history stays a gap, because replicas of the new history may have the missing
+    // writes.
     let lost = format!("#REPL-ID:{}\r\n#REPL-OFFSET:7\r\n", "a".repeat(40)).into_bytes();
     let mut restarted = starting(&[], &[base, first, [lost, second].concat()]);
     assert_eq!(restarted.finish_loads(), Some(LoadEnded::Start(Ok(()))));
@@ -532,8 +534,8 @@ fn a_base_says_where_in_the_history_its_data_stand() {
     }
 }
 
-/// A primary may return as a replica: the stream that it gets then is in the database that its own
-/// stream had selected.
+/// A primary may return as a replica. The stream that it then gets is in the database that its own stream had
+/// selected.
 #[test]
 fn the_file_of_a_primary_says_which_database_its_stream_has_selected() {
     let mut rig = appending();
@@ -568,7 +570,7 @@ fn a_snapshot_says_where_in_the_history_its_data_stand() {
     restarted.end_iteration();
     let next = (offset.parse::<u64>().unwrap() + 1).to_string();
     assert_eq!(replication(&mut restarted), (replid, next, offset));
-    // DEBUG RELOAD is no restart.
+    // DEBUG RELOAD does not count as a restart.
     rig.check("DEBUG RELOAD", "+OK");
     assert_eq!(replication(&mut rig).1, "-1");
 }
@@ -596,8 +598,8 @@ fn sorted_sets_come_back_from_a_base_of_commands() {
     restarted.check("OBJECT ENCODING large", "\"skiplist\"");
 }
 
-/// Keys of a file in a database that does not exist here are put nowhere else, and are not lost:
-/// the load ends.
+/// Keys of a file in a database that does not exist here are neither put into another one nor lost, because
+/// the load fails.
 #[test]
 fn a_file_with_more_databases_than_there_are_is_not_loaded() {
     let remedy = "This server has 4 databases: set databases, for a node of a cluster cluster-databases, \
@@ -619,8 +621,8 @@ fn a_file_with_more_databases_than_there_are_is_not_loaded() {
     }
 }
 
-/// Rows: a limit on requests, lower than a value that was accepted earlier; a command of the log that this
-/// limit would refuse in a request; and a query with its reply.
+/// Each row has a limit on requests, lower than a value that was accepted earlier; a command of the log that
+/// this limit would refuse in a request; and a query with its reply.
 pub(crate) const LOWERED: [(&str, &str, &str, &str, &str); 7] = [
     ("proto-max-bulk-len", "1mb", "SETRANGE k 2000000 x", "STRLEN k", ":2000001"),
     ("proto-max-bulk-len", "1mb", "SETBIT k 16000000 1", "STRLEN k", ":2000001"),
@@ -698,8 +700,9 @@ fn no_log_makes_a_string_whose_bits_cannot_be_counted() {
     }
 }
 
-/// A library whose program takes memory without end has a bound in a file as well, and the start names
-/// that library. Descriptions are outside of the library's machine, and may take an eighth of its bound.
+/// A library whose program takes memory without end has a bound in a file as well, and the start names that
+/// library. Descriptions are outside of the memory of the library's Lua machine, and may take an eighth of
+/// its bound.
 #[test]
 fn a_library_that_takes_memory_without_end_is_refused_at_the_start_by_its_name() {
     let code = "#!lua\tname=endless\nlocal\ts=('x'):rep(16777216)while\ttrue\tdo\tserver.register_function{\

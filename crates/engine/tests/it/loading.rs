@@ -56,7 +56,7 @@ fn the_start_loads_the_file_and_a_missing_one_is_none() {
         assert_eq!(other.engine.begin_load_at_start(&mut other.process), Ok(true));
         other.check("GET a", LOADING);
         if deletes {
-            // The file is open already.
+            // The file is already open, so its removal has no effect.
             other.process.snapshots.borrow_mut().clear();
         }
         assert_eq!(other.finish_loads(), Some(LoadEnded::Start(Ok(()))));
@@ -174,7 +174,7 @@ fn info_shows_how_far_the_load_is() {
     assert_eq!(info(&mut rig, "rdb_last_load_keys_loaded"), "20");
 }
 
-/// A thread that wakes no other and does not wait.
+/// A load thread that wakes no other thread and does not wait.
 struct Nothing;
 
 impl sluice_snapshot::LoadThread for Nothing {
@@ -304,7 +304,7 @@ fn a_delay_is_waited_for_behind_each_key_or_now_and_then() {
         rig.finish_loads();
         assert_eq!(rig.slept_us, wanted, "{delay}");
     }
-    // The setting may change meanwhile.
+    // The setting may change during the load.
     let (mut rig, _) = loading(&[("key-load-delay", "1000000")], "");
     rig.check("CONFIG SET key-load-delay 0", "+OK");
     rig.finish_loads();

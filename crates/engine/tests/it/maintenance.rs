@@ -1,12 +1,13 @@
-//! CLIENT MAINT_NOTIFICATIONS: who may ask, and the notifications of a failover and of changes of roles,
-//! in their order.
+//! Tests of CLIENT MAINT_NOTIFICATIONS: the clients that may ask for notifications, and the notifications of
+//! a failover and of changes of roles, in their order.
 
 use crate::cluster::{OTHER, two_shards};
 use sluice_base::SessionKey;
 use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::Rig;
 
-/// Output of a client since the last call, as a line: `|` for line ends, and `#` for each id.
+/// The output of a client since the last call, in one line, with `|` for line ends and `#` for each
+/// notification id.
 fn told(rig: &mut Rig, client: SessionKey) -> String {
     let text = String::from_utf8_lossy(&rig.output(client)).replace("\r\n", "|");
     let mut shown = text.clone();
@@ -59,7 +60,7 @@ fn ask(rig: &mut Rig, client: SessionKey, words: &str) {
     rig.check_as(client, &format!("CLIENT MAINT_NOTIFICATIONS ON {words}"), "+OK");
 }
 
-/// The replica has everything, and is asked to take over.
+/// Makes the replica acknowledge everything, so that it is asked to take over.
 fn hand_over(rig: &mut Rig, replica: SessionKey) {
     let text = rig.run("INFO replication");
     let offset = text.split("master_repl_offset:").nth(1).unwrap().split("\\r\\n").next().unwrap().to_owned();
@@ -111,7 +112,7 @@ fn resp2_is_refused_and_may_turn_them_off() {
 }
 
 /// A node notifies clients of slots that leave (`moves_out.rs`). Clients of a cluster find primaries by
-/// MOVED: a client that was sent MOVING would send requests for other nodes' slots there.
+/// MOVED, so a client that was sent MOVING would send requests for other nodes' slots to the address in it.
 #[test]
 fn clients_of_a_node_that_becomes_a_replica_are_not_moved() {
     let mut rig = Rig::node(Some(&two_shards()), &[]);
@@ -172,7 +173,7 @@ fn a_failover_is_told_at_its_beginning_and_at_its_end_with_the_next_primary() {
     assert_eq!(told(&mut rig, named), "", "each is told once");
 }
 
-/// The client retries at the new address.
+/// The client can retry its write at the new address.
 #[test]
 fn a_write_that_has_waited_is_told_where_to_go_ahead_of_its_error() {
     let (mut rig, replica) = with_replica("10.0.0.2", &[]);
@@ -205,7 +206,8 @@ fn the_time_left_is_that_of_timeout() {
 
 #[test]
 fn one_that_comes_to_nothing_moves_nobody() {
-    // The failover is aborted by a client that has asked for notifications: its reply comes first.
+    // The failover is aborted by a client that has asked for notifications; its reply comes before the
+    // notification.
     let (mut rig, replica) = with_replica("10.0.0.2", &[]);
     let (client, aborts) = (asking(&mut rig, BY_IP), asking(&mut rig, BY_IP));
     rig.check("FAILOVER", "+OK");
@@ -243,8 +245,8 @@ fn the_client_that_has_asked_for_the_failover_is_told_nothing() {
     assert_eq!(told(&mut rig, client), [BEGUN, ENDED, &moving("10.0.0.2:7000")].concat());
 }
 
-/// Libraries close a connection that got READONLY, and reconnect to the server that they are configured
-/// with: this one.
+/// Libraries close a connection that got READONLY, and reconnect to the server in their configuration, which
+/// is this one.
 #[test]
 fn whoever_asks_meanwhile_is_told_the_same_with_the_time_left() {
     let (mut rig, replica) = with_replica("10.0.0.2", &[]);
@@ -298,7 +300,7 @@ fn a_primary_that_becomes_a_replica_moves_its_clients() {
     assert_eq!(told(&mut rig, named), moving("10.0.0.3:7001"));
     assert_eq!(told(&mut rig, unnamed), MOVING);
     assert_eq!(told(&mut rig, operator), "");
-    // A replica has no clients that write, whichever primary it follows, and its promotion moves none. A
+    // A replica has no clients that write, so neither another primary nor its promotion moves a client. A
     // late client gets the present primary's address.
     for line in ["REPLICAOF 10.0.0.4 7001", "REPLICAOF NO ONE"] {
         rig.check(line, "+OK");
@@ -314,7 +316,7 @@ fn a_primary_that_becomes_a_replica_moves_its_clients() {
     }
 }
 
-/// A Sentinel sends its REPLICAOF with CLIENT KILL in one transaction: the clients are closed as usual.
+/// A Sentinel sends its REPLICAOF with CLIENT KILL in one transaction, so the clients are closed as usual.
 #[test]
 fn clients_that_are_killed_in_the_same_transaction_are_told_nothing() {
     let mut rig = Rig::new();
@@ -359,7 +361,7 @@ fn reset_off_and_resp2_end_them() {
     }
 }
 
-/// A client with replies turned off gets pushes as usual; one that became a replica would take a push
+/// A client with replies turned off gets pushes as usual. A client that became a replica would take a push
 /// for a command, so it gets none.
 #[test]
 fn replicas_are_pushed_nothing_and_clients_without_replies_are() {

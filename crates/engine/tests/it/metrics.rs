@@ -1,4 +1,4 @@
-//! Samples for the metrics endpoint, and their text.
+//! Tests of the samples for the metrics endpoint, and of their text.
 
 use crate::cluster::two_shards;
 use sluice_numbers::facts::ProcessNumbers;
@@ -95,7 +95,7 @@ fn a_sample_is_valid_and_has_the_numbers_of_info() {
     assert!(samples["redis_instance_info"][0].0.contains("role=\"master\""));
 }
 
-/// As redis_exporter translates CLUSTER INFO: `ok` is 1, `fail` 0.
+/// The values are those that redis_exporter makes of CLUSTER INFO, with 1 for `ok` and 0 for `fail`.
 #[test]
 fn a_node_of_a_cluster_says_whether_it_serves_and_how_many_are_down() {
     let mut rig = Rig::node(Some(&two_shards()), &[("metrics-port", "1")]);
@@ -116,7 +116,8 @@ fn a_node_of_a_cluster_says_whether_it_serves_and_how_many_are_down() {
     }
 }
 
-/// Series that the dashboards and alerts of redis_exporter use (contrib/), and those that others use most.
+/// Series that the dashboards and alerts of redis_exporter use (contrib/), and series that other dashboards
+/// use most.
 const ASKED_FOR: &str = "redis_up redis_uptime_in_seconds redis_start_time_seconds redis_instance_info redis_connected_clients \
     redis_blocked_clients redis_memory_used_bytes redis_memory_max_bytes redis_memory_used_rss_bytes redis_memory_used_peak_bytes \
     redis_memory_used_dataset_bytes redis_memory_used_overhead_bytes redis_mem_fragmentation_ratio redis_total_system_memory_bytes \
@@ -194,8 +195,8 @@ fn clients_are_summed_by_the_cron_where_they_are_many() {
     assert!((of_info - many).abs() < of_info / 100.0, "{of_info} {many}");
 }
 
-/// Names in the table of the documentation, which has all rows: `observe/info/tests.rs` of the crate
-/// `control` checks that.
+/// Names in the table of the documentation. A test in `observe/info/tests.rs` of the crate `control` checks
+/// that the table has all rows.
 fn documented() -> Vec<(String, bool)> {
     let page = include_str!("../../../../docs/fields.md");
     let table = page.split("<!-- fields -->").nth(1).unwrap().split("<!-- /fields -->").next().unwrap();

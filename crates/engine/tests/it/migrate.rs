@@ -1,4 +1,5 @@
-//! MIGRATE: the request to the process, commands that wait meanwhile, and the deletions at the end.
+//! Tests of MIGRATE: the request to the process, commands that wait until MIGRATE ends, and the deletions at
+//! its end.
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};
@@ -61,7 +62,7 @@ fn what_is_sent_is_what_the_values_were() {
     let line = "MIGRATE there 7000 \"\" 3 1000 REPLACE AUTH2 me secret KEYS k none n";
     let migration = begin(&mut rig, client, line);
     assert_eq!((migration.host.as_str(), migration.port, migration.db), ("there", 7000, 3));
-    // The requests are made from shared roots of the values, as the values were when MIGRATE ran.
+    // The requests have the values as they were when MIGRATE ran.
     let text = sent(&migration);
     let auth = "*3\\r\\n$4\\r\\nAUTH\\r\\n$2\\r\\nme\\r\\n$6\\r\\nsecret\\r\\n*2\\r\\n$6\\r\\nSELECT\\r\\n$1\\r\\n3\\r\\n";
     assert!(text.starts_with(auth), "{text}");

@@ -1,6 +1,6 @@
-//! Atomic moves of slots to this server (specification of the slots, section 6): messages and commands
-//! of a source, propagation to replicas and files, and how a move ends. No Valkey node takes part: the
-//! source's commands are written out.
+//! Atomic moves of slots to this server (specification of the slots, section 6): messages and commands of a
+//! source, propagation to replicas and files, and how a move ends. No Valkey node takes part; the tests
+//! contain the source's commands.
 
 use crate::cluster::{ME, OTHER, REPLICA, slots, two_shards};
 use crate::handover::announced;
@@ -10,7 +10,7 @@ use sluice_control::cluster::order::BusOrder;
 use sluice_testkit::{Rig, request_of};
 
 const JOB: &str = "1111111111222222222233333333334444444444";
-/// Slot of `foo`, which is the other node's; `bar` is in slot 5061, this node's.
+/// The slot of `foo`, which belongs to the other node; `bar` is in slot 5061, which belongs to this node.
 const FOO: u16 = 12_182;
 
 fn establish(name: &str, ranges: &str) -> String {
@@ -21,7 +21,7 @@ fn word(text: &str) -> String {
     format!("CLUSTER SYNCSLOTS {text}")
 }
 
-/// A primary that serves.
+/// A cluster node that is a primary and serves requests.
 fn node(directives: &[(&str, &str)]) -> Rig {
     let mut rig = Rig::node(Some(&two_shards()), &[&[("cluster-databases", "4")], directives].concat());
     rig.pass_ms(2_100);
@@ -29,27 +29,28 @@ fn node(directives: &[(&str, &str)]) -> Rig {
     rig
 }
 
-/// The connection of a job that has begun.
+/// Begins the job of a move, and returns the connection of its source.
 fn begun(rig: &mut Rig) -> SessionKey {
     let source = rig.connect();
     assert_eq!(rig.bytes(source, &request_of(&establish(JOB, "12182 12182"))), b"+OK\r\n");
     source
 }
 
-/// Commands of the source that get no reply.
+/// Sends commands of the source, which must get no reply.
 #[track_caller]
 fn send(rig: &mut Rig, source: SessionKey, lines: &[&str]) {
     assert_eq!(say(rig, source, lines), "");
 }
 
-/// Messages of the source, and the messages that it is sent.
+/// Sends messages of the source, and returns the messages that the source is sent.
 fn say(rig: &mut Rig, source: SessionKey, lines: &[&str]) -> String {
     let bytes: Vec<u8> = lines.iter().flat_map(|line| request_of(line)).collect();
     let answer = rig.bytes(source, &bytes).escape_ascii().to_string();
     answer.replace("*3\\r\\n$7\\r\\nCLUSTER\\r\\n$9\\r\\nSYNCSLOTS\\r\\n", "").replace("\\r\\n", " ")
 }
 
-/// A migration (job) of which everything but the end has arrived, in two databases.
+/// Makes everything of a move (job) arrive except its end, with keys in two databases; returns the source's
+/// connection.
 fn all_come(rig: &mut Rig) -> SessionKey {
     let source = begun(rig);
     let ack = word("ACK");
@@ -133,7 +134,8 @@ fn cb_a22_slots_come_with_their_keys_and_are_served_at_once() {
     rig.check("LRANGE foo 0 -1", "[\"a\", \"b\"]");
     assert!(row(&mut rig).contains(&format!("\"{ME}\", \"source_node\", \"{OTHER}\"")));
     assert!(row(&mut rig).contains("\"success\", \"message\", \"\""));
-    // The database for the replica is selected for it, whichever the source has selected (A-35).
+    // The replica's stream selects its databases by itself, whichever database the source has selected
+    // (A-35).
     let fed = rig.fed(replica);
     let begin = establish(JOB, "12182 12182");
     let wanted = format!(
@@ -155,7 +157,7 @@ fn node_with_replica() -> (Rig, SessionKey) {
     (rig, replica)
 }
 
-/// The replica acknowledges all but the last `less` bytes of the stream.
+/// Makes the replica acknowledge all but the last `less` bytes of the stream.
 fn acknowledge(rig: &mut Rig, replica: SessionKey, less: u64) {
     let info = rig.run("INFO replication");
     let offset = info.split("master_repl_offset:").nth(1).unwrap().split("\\r").next().unwrap();
@@ -172,8 +174,8 @@ fn wait_ms(rig: &mut Rig, ms: u64) {
     }
 }
 
-/// The source is asked to go on when the replicas have the received data, because one of them may be elected
-/// at once, and must have the writes that WAIT has confirmed at the source.
+/// The target asks the source to continue only when the target's replicas have the received data. One of them
+/// may be elected at once, and must have the writes that WAIT has confirmed at the source.
 #[test]
 fn cb_a46_a_target_asks_for_the_slots_when_its_replicas_have_their_keys() {
     let (mut rig, replica) = node_with_replica();
@@ -207,7 +209,7 @@ fn cb_a46_writers_are_not_held_back_while_a_replica_answers_late() {
 #[test]
 fn cb_a46_a_replica_that_lags_for_long_is_left_out() {
     let (mut rig, _) = node_with_replica();
-    // A replica that is no node is never waited for.
+    // The target never waits for a replica that is no cluster node.
     let stranger = rig.replica();
     acknowledge(&mut rig, stranger, 0);
     let source = begun(&mut rig);
@@ -228,7 +230,7 @@ fn cb_a46_writers_wait_half_a_second_for_a_replica_that_hangs() {
     acknowledge(&mut rig, replica, 0);
     assert_eq!(say(&mut rig, source, &["SET {foo}2 2"]), "$13 REQUEST-PAUSE ");
     send(&mut rig, source, &[&word("PAUSED")]);
-    // Its connection ends: it may still be elected, without the last write.
+    // The replica's connection ends. The replica may still be elected, without the last write.
     rig.engine.disconnect(replica, &mut rig.process);
     wait_ms(&mut rig, 400);
     assert_eq!(say(&mut rig, source, &[]).replace("$3 ACK ", ""), "");
@@ -319,7 +321,7 @@ fn cb_a60_a_lost_connection_deletes_what_has_come_and_tells_replicas() {
     rig.check("GET {foo}3", "\"1\"");
 }
 
-/// A connection that has become a replica's, or was reset, still belongs to the migration.
+/// A connection that has become that of a replica, or was reset, still belongs to the migration.
 #[test]
 fn cb_a60_the_end_of_the_connection_counts_whatever_it_has_become() {
     for line in ["PSYNC ? -1", "RESET", "CLIENT REPLY ON"] {
@@ -355,7 +357,7 @@ fn cb_a33_what_cannot_be_executed_fails_a_move() {
         "SET foo",
         "SELECT 9",
         "RPUSH foo x",
-        // A-34: commands outside of the job's slots, and commands without keys.
+        // A-34: these are commands outside of the job's slots, and commands without keys.
         "SET bar 1",
         "FLUSHALL",
         "MULTI",
@@ -391,7 +393,7 @@ fn cb_a26_rights_of_the_user_hold_for_what_the_source_sends() {
     has_failed(&mut rig, "Failed to process command during slot migration. Check logs for more information");
 }
 
-/// E-4: an ESTABLISH and a wrong message arrive in one piece, several times under one name.
+/// E-4: an ESTABLISH and a wrong message arrive in one piece, several times with the same job name.
 #[test]
 fn cb_a22_words_that_come_with_establish_are_the_jobs() {
     let mut rig = node(&[]);
@@ -461,7 +463,7 @@ fn cb_a23_an_establish_is_judged_word_by_word() {
     rig.check(&establish(JOB, "16383 16383"), "-ERR Slot 16383 has no node served.");
 }
 
-/// Old keys in slots that are being imported would be taken for the source's.
+/// Old keys in slots that are being imported would be taken for keys of the source.
 #[test]
 fn cb_g16_keys_of_before_are_gone_when_a_job_begins() {
     let mut saved: SavedCluster = two_shards();

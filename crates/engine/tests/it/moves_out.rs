@@ -38,9 +38,10 @@ fn target(buses: &mut Buses) -> &mut Rig {
 }
 
 impl Moving {
-    /// Begins the move, to which the target has agreed.
+    /// Begins the move; the target agrees.
     fn begin(mut buses: Buses) -> Moving {
-        // The target waits for no replica: the third node has no link to it here.
+        // The third node has no link to the target here; with this setting, the target does not wait for that
+        // node.
         buses.nodes[2].1.check("CONFIG SET cluster-replica-no-failover yes", "+OK");
         buses.pass_ms(3_000);
         let rig = source(&mut buses);
@@ -65,7 +66,7 @@ impl Moving {
         Moving { buses, ends: [at_source, at_target], rest: Vec::new() }
     }
 
-    /// Lets time pass, and delivers the bytes and bus messages that are sent meanwhile.
+    /// Lets time pass, and delivers the bytes and bus messages that are sent during this time.
     fn pass_ms(&mut self, ms: u64) {
         for _ in 0..ms.div_ceil(100) {
             (0..20).for_each(|_| self.exchange());
@@ -98,7 +99,7 @@ impl Moving {
         }
     }
 
-    /// A connection that one side closes ends at the other.
+    /// Ends the connection at both sides if one side has closed it.
     fn end_closed(&mut self, at: usize) {
         let rig = &mut self.buses.nodes[at].1;
         if rig.engine.session(self.ends[at]).is_some() && rig.is_closing(self.ends[at]) {
@@ -119,7 +120,7 @@ impl Moving {
 fn filled() -> Buses {
     let mut buses = joined();
     for (_, rig) in &mut buses.nodes {
-        // If one of them is forgotten, the other must continue to serve.
+        // If one of the nodes is forgotten, the other must continue to serve.
         rig.check("CONFIG SET cluster-require-full-coverage no", "+OK");
     }
     for key in MOVED {
@@ -142,7 +143,8 @@ fn asking(buses: &mut Buses) -> SessionKey {
     client
 }
 
-/// Push to a client of the source since the last call, line ends as spaces, and the id of the push.
+/// The push that a client of the source has got since the last call, with spaces for line ends and `#` for
+/// the id; and the id.
 fn told(buses: &mut Buses, client: SessionKey) -> (String, i64) {
     let text = String::from_utf8(source(buses).output(client)).unwrap().replace("\r\n", " ");
     let id = text.split(' ').find_map(|word| word.strip_prefix(':')).and_then(|id| id.parse().ok());
@@ -243,7 +245,7 @@ fn clients_are_named_no_node_that_they_could_not_reach_by_it() {
     }
 }
 
-/// node-redis keeps one list of the ids of all nodes.
+/// node-redis keeps one list of the ids of all nodes, so the ids of two nodes must differ.
 #[test]
 fn two_nodes_do_not_use_the_same_id_at_the_same_moment() {
     let mut maintenance = Maintenance::default();
@@ -263,7 +265,7 @@ fn info(rig: &mut Rig) -> String {
     rig.run("INFO slot_migration").replace("\\r\\n", " ")
 }
 
-/// Goes on in steps of a millisecond until the source's job is in this state.
+/// Runs both nodes in steps of a millisecond until the source's job is in this state.
 #[track_caller]
 fn until_state(moving: &mut Moving, state: &str) {
     for _ in 0..2_000 {
@@ -295,13 +297,13 @@ fn page(rig: &mut Rig) -> String {
     PageJson { sample: &sample, details: &details, judged: None, unix_ms: 1 }.text()
 }
 
-/// A move is long work like a save: it has a section in INFO, and a line in the log every five seconds.
+/// A move is long work like a save, so it has a section in INFO, and a line in the log every five seconds.
 #[test]
 fn a_move_says_how_far_it_is_at_either_end() {
     let mut moving = Moving::begin(filled());
     until_state(&mut moving, "failover-paused");
     source(&mut moving.buses).process.log.clear();
-    // The stream does not move.
+    // No bytes pass on the connection of the move during this time.
     moving.buses.pass_ms(6_000);
     let rig = source(&mut moving.buses);
     let shown = rig.run("INFO progress");
@@ -372,7 +374,8 @@ fn cb_v6_v10_a_move_is_shown_with_its_keys_and_bytes_and_with_the_writers_that_w
     assert!(info(rig).contains("slot_migration_max_pause_us:0 "));
 }
 
-/// Deletions cause invalidations of existing keys. A name that was missing has none.
+/// Existing keys are invalidated because they are deleted. A name that was missing is not deleted, but must
+/// be invalidated, too.
 #[test]
 fn cb_g21_caches_are_told_of_what_leaves_with_its_slot_and_of_what_was_not_there() {
     let mut buses = filled();
@@ -427,7 +430,7 @@ fn held() -> Moving {
     moving
 }
 
-/// The source has the slots and their keys, and the target has none.
+/// Asserts that the source has the slots and their keys, and that the target has none of them.
 #[track_caller]
 fn stays_at_the_source(moving: &mut Moving) {
     let rig = source(&mut moving.buses);
@@ -494,7 +497,8 @@ fn cb_k18_a_source_that_is_reset_in_the_middle_ends_the_move_within_a_second() {
     assert!(info(rig).contains("slot_migrations_active:0 "), "{}", info(rig));
 }
 
-/// If the source is reset after it may have granted the slots, it keeps nothing: the target has them.
+/// If the source is reset after it may have granted the slots, it keeps none of them, because the target has
+/// them.
 #[test]
 fn cb_a47_a_source_that_is_reset_after_the_grant_leaves_one_owner() {
     let mut moving = Moving::begin(joined());

@@ -1,5 +1,5 @@
-//! Messages that are listed for the clients of a group: they are the same as those that an engine
-//! without groups puts into outboxes, in the same order among the replies, and count alike.
+//! Tests of messages that are listed for the clients of a group. They must be the same as those that an
+//! engine without groups puts into outboxes, in the same order among the replies, and must count alike.
 
 use sluice_base::Rng;
 use sluice_base::SessionKey;
@@ -58,7 +58,7 @@ impl Pair {
         }
     }
 
-    /// Ends an iteration: all output is taken, of the clients in random order.
+    /// Ends an iteration, and takes the output of all clients in random order.
     fn end_iteration(&mut self, rng: &mut Rng) {
         self.take_lists();
         let mut order = self.clients.clone();
@@ -217,7 +217,7 @@ fn one_list_serves_all_messages_to_the_same_receivers() {
     }
     assert_eq!(lists(&mut pair), [(4, 3 * one)]);
     pair.run(publisher, &[b"PUBLISH", b"a", b"1"]);
-    // Its reply is in its outbox, and later messages follow there.
+    // The reply to the first client is in its outbox, so later messages to this client go there, too.
     let first = pair.clients[0];
     pair.run(first, &[b"PING"]);
     for text in [b"2", b"3"] {

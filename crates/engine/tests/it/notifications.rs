@@ -3,8 +3,7 @@
 use sluice_resp::{Value, decode};
 use sluice_testkit::Rig;
 
-/// Messages to a subscriber to everything since the last call: `channel message` without the common
-/// parts of the channels.
+/// The messages in a subscriber's output, each as `channel message` without the common parts of the channels.
 fn told(bytes: &[u8]) -> String {
     let mut rest = bytes;
     let mut all = Vec::new();
@@ -23,8 +22,9 @@ fn told(bytes: &[u8]) -> String {
     all.join("; ").replace("keyspace@", "s").replace("keyevent@", "e")
 }
 
-/// The directive, the commands, and the notifications of the last of them. `!pass` advances the clock by
-/// 10 ms; `!refused` precedes a command that gets an error, and that may have accessed a key before.
+/// Each row has the value of `notify-keyspace-events`, the commands, and the notifications of the last
+/// command. `!pass` advances the clock by 10 ms; `!refused` precedes a command that gets an error, and that
+/// may have accessed a key before.
 #[rustfmt::skip]
 const ROWS: &[(&str, &[&str], &str)] = &[
     ("KEA", &["SET k v"], "s0:k set; e0:set k"),

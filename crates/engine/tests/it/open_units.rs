@@ -1,5 +1,6 @@
-//! An open unit, that is, a suspended transaction or script: what other clients see meanwhile, and work that
-//! waits for its end. Here DEBUG STAND-STILL suspends transactions; scripts are suspended in the same way.
+//! Tests of an open unit, that is, a suspended transaction or script: the data that other clients see in the
+//! meantime, and the work that waits for the unit's end. Here DEBUG STAND-STILL suspends transactions;
+//! scripts are suspended in the same way.
 
 use sluice_base::SessionKey;
 use sluice_commands::MigrationOutcome;
@@ -18,7 +19,7 @@ fn open(rig: &mut Rig, before: &str, behind: &str) {
     assert!(rig.engine.has_open_unit());
 }
 
-/// Lets the second pass. Returns the reply of the EXEC.
+/// Lets the second of the suspension pass. Returns the reply of the EXEC.
 fn close(rig: &mut Rig) -> String {
     rig.pass_ms(1000);
     rig.engine.advance_unit(&mut rig.process);
@@ -189,7 +190,7 @@ fn a_full_synchronisation_begins_behind_it() {
     let mut rig = Rig::with(&[("repl-diskless-sync-delay", "0")]);
     let replica = rig.connect();
     let client = rig.connect();
-    // The replica has asked before the unit is open, in the same iteration.
+    // The replica asks for a synchronisation in the same iteration, before the unit is open.
     rig.argv_unread(replica, &[b"PSYNC", b"?", b"-1"]);
     rig.argv_unread(client, &[b"MULTI"]);
     rig.argv_unread(client, &[b"SET", b"a", b"1"]);
@@ -536,7 +537,7 @@ fn a_history_that_nobody_follows_ends_behind_it() {
     assert_eq!(replid(&rig.run("INFO replication")), replid(&id));
 }
 
-/// Work that becomes due by time alone.
+/// Tests work that becomes due only because time passes.
 #[test]
 fn what_the_clock_brings_is_refused_meanwhile() {
     let mut rig = Rig::with(&[("maxmemory", "1gb"), ("save", "1 1")]);

@@ -1,4 +1,4 @@
-//! Data of the page of the metrics endpoint.
+//! Tests of the data for the page of the metrics endpoint.
 
 use sluice_numbers::page::details::{BasicCredentials, JudgedCredentials, MayShow, PageAsk, PageDetails};
 use sluice_numbers::page::json::PageJson;
@@ -57,7 +57,7 @@ fn the_largest_keys_are_found_among_many_each_of_them_once() {
         rig.run(&format!("SET large:{number} {}", "x".repeat(200 + 10 * number)));
     }
     json(&mut rig, true);
-    // Several walks through all keys.
+    // The server walks through all keys several times.
     (0..3).for_each(|_| second(&mut rig));
     let found = json(&mut rig, true);
     assert_eq!(found.matches("\"name\":\"large:").count(), 20, "{found}");
@@ -97,7 +97,7 @@ fn nodes_of_a_cluster_are_shown_and_none_without_one() {
     assert!(details(&mut Rig::new(), false).nodes.is_empty());
 }
 
-/// V-6: the memory of slots for a scraper, without the costs of the page.
+/// V-6: a scraper gets the memory of slots without the costs of the page.
 #[test]
 fn sizes_of_slots_are_summed_for_two_scrapes_after_each_ask_and_no_accesses_are_counted() {
     let mut rig = Rig::with(&[("cluster-enabled", "yes")]);
@@ -153,7 +153,7 @@ fn accesses_are_counted_while_somebody_looks() {
     assert!((1600..2400).contains(&rate), "{rate}");
     // HOTKEYS has a count of its own, which is off here.
     assert_eq!(rig.run("HOTKEYS GET"), "[]");
-    // The count ends when the requests end.
+    // Counting ends when the requests for the page end.
     for _ in 0..11 {
         second(&mut rig);
     }

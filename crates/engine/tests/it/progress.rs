@@ -6,7 +6,7 @@ use sluice_numbers::facts::SyncFacts;
 use sluice_numbers::progress::WorkKind;
 use sluice_testkit::{Rig, RigLink};
 
-/// Lines of INFO's section `progress`, without its head.
+/// Lines of INFO's section `progress`, without its heading.
 fn section(rig: &mut Rig) -> Vec<String> {
     let text = rig.run("INFO progress");
     let lines = text.trim_matches('"').split("\\r\\n").filter(|line| !line.is_empty());
@@ -82,7 +82,7 @@ fn a_load_is_shown_until_it_ends() {
     assert_eq!(rig.process.shown.len(), count, "and that once");
 }
 
-/// A server whose disk takes nothing, with 2000 keys.
+/// A server with 2000 keys whose disk accepts no bytes.
 fn stalled() -> Rig {
     let mut rig = Rig::with(&[("save", "1 1000000")]);
     rig.run("DEBUG POPULATE 2000");

@@ -1,5 +1,6 @@
-//! Commands that a large SPOP promises to replicas and to the file: their length counts at once, the bytes
-//! are made in slices, and only the time at which they arrive differs from that of a small SPOP.
+//! Tests of the commands that a large SPOP promises to replicas and to the append-only file. Their length
+//! counts at once, but their bytes are made in slices; apart from the time at which they arrive, they do not
+//! differ from the commands of a small SPOP.
 
 use sluice_base::SessionKey;
 use sluice_control::process::ProcessClock;
@@ -7,7 +8,7 @@ use sluice_resp::{Value, decode};
 use sluice_testkit::{Rig, content, render};
 use std::collections::BTreeSet;
 
-/// Number of members that are popped: eight slices of bytes.
+/// Number of members that are popped; the bytes of their commands are made in eight slices.
 const TAKEN: usize = 20_000;
 
 /// A rig with a set `s` of 24,000 members of 200 bytes, and the client that will pop; slow
@@ -59,8 +60,8 @@ fn sent_to(rig: &mut Rig, client: SessionKey) -> Vec<u8> {
     outbox.flatten()
 }
 
-/// Ends iterations until nothing is promised any more. Returns the stream of the replica, and the blocks
-/// of the file.
+/// Ends iterations until nothing is promised any more. Returns the stream of the replica, and the blocks for
+/// the append-only file.
 fn make_all(rig: &mut Rig, replica: SessionKey) -> (Vec<u8>, Vec<Vec<u8>>) {
     let (mut told, mut blocks) = (Vec::new(), Vec::new());
     for _ in 0..200 {
@@ -169,7 +170,7 @@ fn its_length_counts_at_once_and_what_follows_stands_behind_it() {
     }
 }
 
-/// The promise owns the members, even if the key changes meanwhile.
+/// The promise owns the members, even if the key changes before the commands are made.
 #[test]
 fn what_becomes_of_the_key_meanwhile_changes_nothing_of_what_is_told() {
     let again: Vec<String> = (0..3000).map(member).collect();
@@ -278,7 +279,7 @@ fn under_always_no_reply_leaves_before_the_pop_is_durable() {
     assert!(rig.engine.take_output(other).unwrap().0.len() > 4_000_000);
 }
 
-/// Bytes of the pop's commands in the stream.
+/// Number of bytes of the SPOP's commands in the replication stream.
 fn told_bytes() -> u64 {
     let member = format!("$200\r\n{}\r\n", member(0)).len() * TAKEN;
     let head = |members: usize| format!("*{}\r\n$4\r\nSREM\r\n$1\r\ns\r\n", members + 2).len();

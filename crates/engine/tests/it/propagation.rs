@@ -1,4 +1,4 @@
-//! The stream of a replica, for every write and option, and how a replica is attached.
+//! Tests of the stream that a replica gets for every write command and option, and of attaching a replica.
 
 use sluice_base::quote::{Dialect, split_args};
 use sluice_persist::rdb::{Item, Loaded, LoadedEntry, ReadOptions, Reader};
@@ -13,9 +13,10 @@ pub(crate) struct Row(pub &'static str, pub &'static str, pub Why);
 pub(crate) enum Why {
     /// Nothing has changed, and the stream is empty.
     Nothing,
-    /// As the client sent it: the result depends only on the arguments and the content of the keys.
+    /// The command as the client sent it, because its result depends only on the arguments and the content of
+    /// the keys.
     Content,
-    /// A time in place of a duration, which the receiver's clock would turn into another time.
+    /// A time in place of a duration, because the receiver's clock would turn the duration into another time.
     Moment,
     /// The deletion of keys that have expired by this server's clock.
     Expired,
@@ -54,7 +55,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET k w GET", "SET k w", Why::Plain),
     Row("SET k v | SET k w IFEQ v", "SET k w IFEQ v", Why::Content),
     Row("SET k v | SET k w IFEQ x", "", Why::Nothing),
-    // An option of 9.2: it is left out, because the condition held and replicas of 9.1 do not know the
+    // The option IFNE of 9.2 is left out, because the condition held and replicas of 9.1 do not know the
     // option.
     Row("SET k v | SET k w IFNE x", "SET k w", Why::Plain),
     Row("SET k v | SET k w IFNE v", "", Why::Nothing),
@@ -98,7 +99,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("GETEX k EX 100", "", Why::Nothing),
     Row("SET k v | DELIFEQ k v", "DEL k", Why::Plain),
     Row("SET k v | DELIFEQ k w", "", Why::Nothing),
-    // A command of 9.2, propagated as 9.2 does.
+    // DELEX is a command of 9.2, and is propagated as in 9.2.
     Row("SET k v | DELEX k IFEQ v", "DEL k", Why::Plain),
     Row("SET k v | DELEX k IFEQ w", "", Why::Nothing),
     Row("SET k v | DELEX k IFNE w", "DEL k", Why::Plain),
@@ -111,8 +112,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("MSETEX 2 a 1 b 2 EXAT 33177117420", "MSETEX 2 a 1 b 2 PXAT 33177117420000", Why::Moment),
     Row("MSETEX 2 a 1 b 2 PXAT 33177117420123", "MSETEX 2 a 1 b 2 PXAT 33177117420123", Why::Content),
     Row("MSETEX 2 a 1 b 2 PXAT 1", "MSETEX 2 a 1 b 2 PXAT 1", Why::Content),
-    // Of two expiry options, the reference propagates the first one unchanged beside PXAT, and refuses that
-    // when it loads the log.
+    // Of two expiry options, the reference propagates the first one unchanged together with PXAT, and refuses
+    // the resulting command when it loads the log.
     Row("MSETEX 1 a 1 EX 9 NX EX 100", "MSETEX 1 a 1 NX PXAT @100000", Why::Moment),
     Row("MSETEX 1 a 1 EXAT 5 exat 33177117420 NX", "MSETEX 1 a 1 PXAT 33177117420000 NX", Why::Moment),
     Row("MSETEX 2 a 1 b 2 KEEPTTL", "MSETEX 2 a 1 b 2 KEEPTTL", Why::Content),
@@ -121,7 +122,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET a 1 | MSETEX 1 a 1 XX EX 100", "MSETEX 1 a 1 XX PXAT @100000", Why::Moment),
     Row("MSETEX 2 a 1 b 2", "MSETEX 2 a 1 b 2", Why::Content),
     Row("APPEND k v", "APPEND k v", Why::Content),
-    // Strings longer than the lowest value of `proto-max-bulk-len`.
+    // These strings are longer than the lowest value of `proto-max-bulk-len`.
     Row("SETRANGE k 2000000 x", "SETRANGE k 2000000 x", Why::Content),
     Row("SETBIT k 16000000 1", "SETBIT k 16000000 1", Why::Content),
     Row("BITFIELD k SET u8 16000000 1", "BITFIELD k SET u8 16000000 1", Why::Content),
@@ -136,7 +137,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("INCRBY k 0", "INCRBY k 0", Why::Content),
     Row("INCRBYFLOAT k 1.5", "SET k 1.5 KEEPTTL", Why::Result),
     Row("SET k 1 EX 100 | INCRBYFLOAT k 1.5", "SET k 2.5 KEEPTTL", Why::Result),
-    // A command of 9.2, propagated as 9.2 does: as SET with the sum.
+    // INCREX is a command of 9.2, and is propagated as in 9.2, namely as SET with the sum.
     Row("INCREX k", "SET k 1 KEEPTTL", Why::Result),
     Row("SET k 1 EX 100 | INCREX k BYFLOAT 1.5", "SET k 2.5 KEEPTTL", Why::Result),
     Row("INCREX k BYINT 3 EX 100", "SET k 3 PXAT @100000", Why::Moment),
@@ -166,7 +167,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("MSET k v k2 w | COPY k k2", "", Why::Nothing),
     Row("MSET k v k2 w | COPY k k2 REPLACE", "COPY k k2 REPLACE", Why::Content),
     Row("SET k v | MOVE k 3", "MOVE k 3", Why::Content),
-    // An option of 9.2: it is left out, because 9.1 does not know it.
+    // The option REPLACE of 9.2 is left out, because 9.1 does not know it.
     Row("SET k v | MOVE k 3 REPLACE", "MOVE k 3", Why::Plain),
     Row("MOVE k 3 REPLACE", "", Why::Nothing),
     Row("SELECT 3 | SET k v | SELECT 0 | SET k w | MOVE k 3 replace", "MULTI; COPY k k DB 3 REPLACE; DEL k; EXEC", Why::Plain),
@@ -310,7 +311,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SELECT 3 | SET k v | FLUSHDB", "FLUSHDB", Why::Content),
     Row("SELECT 3 | SWAPDB 0 3", "SELECT 3; SWAPDB 0 3", Why::Content),
     Row("SET k v | FLUSHDB SYNC", "FLUSHDB SYNC", Why::Content),
-    // For a cluster, see it/clusterscan.rs.
+    // Outside a cluster, FLUSHSLOT propagates nothing; for a cluster, see it/clusterscan.rs.
     Row("SET k v | CLUSTER FLUSHSLOT 7", "", Why::Nothing),
     Row("SET k v | FLUSHALL SYNC", "FLUSHALL SYNC", Why::Content),
     Row("MSET a 1 b 2 c 3 | PEXPIRE a 1 | PEXPIRE c 1 | !exp | MGET a b c", "MULTI; UNLINK a; UNLINK c; EXEC", Why::Expired),
@@ -366,7 +367,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s 0", "XGROUP CREATECONSUMER s g c", Why::Result),
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c STREAMS s > | XACK s g 1-1", "XACK s g 1-1", Why::Content),
     Row("XADD s 1-1 a b | XGROUP CREATE s g 0 | XACK s g 1-1", "", Why::Nothing),
-    // A command of 9.2, propagated as 9.2 does: in commands that 9.1 knows.
+    // XACKDEL and XDELEX are commands of 9.2, and are propagated as in 9.2, in commands that 9.1 knows.
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACKDEL s g IDS 3 1-1 1-2 9", "MULTI; XACK s g 1-1 1-2; XDEL s 1-1 1-2; EXEC", Why::Plain),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACKDEL s g ACKED IDS 1 1-1", "XACK s g 1-1", Why::Plain),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XGROUP CREATE s g 0 | XGROUP CREATE s h 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP h c STREAMS s > | XACK s h 1-1 | XACKDEL s g ACKED IDS 2 1-1 1-2", "MULTI; XACK s g 1-1 1-2; XDEL s 1-1; EXEC", Why::Plain),
@@ -440,7 +441,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SET k x PX 1 | !exp | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\"", "MULTI; UNLINK k; RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:; EXEC", Why::Content),
     Row("SET k x PX 1 | !exp | RESTORE k 0 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: REPLACE", Why::Content),
     Row("SET k x PX 1 | !exp | RESTORE k 1 \"\\x00\\x01vP\\x00^\\x22\\x07#\\x87j\\xed:\" REPLACE ABSTTL", "UNLINK k", Why::Expired),
-    // Payloads that Valkey 9.1 refuses, or reads as another value.
+    // Payloads of several versions. Those that Valkey 9.1 refuses, or reads as another value, are propagated
+    // in the version of 9.1.
     Row("RESTORE k 0 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\"", "RESTORE k 0 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed:", Why::Result),
     Row("RESTORE k 100000 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\" FREQ 5 REPLACE", "RESTORE k @100000 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: FREQ 5 REPLACE ABSTTL", Why::Result),
     Row("RESTORE k 33177117420123 \"\\x00\\x01vQ\\x007\\xfd\\xbaPz\\xf5\\x04\\xb3\" ABSTTL", "RESTORE k 33177117420123 \\x00\\x01vP\\x00^\\\"\\x07#\\x87j\\xed: ABSTTL", Why::Result),
@@ -544,7 +546,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("SORT l STORE d", "", Why::Nothing),
     Row("RPUSH d x | SORT l STORE d", "SORT l STORE d", Why::Content),
     Row("RPUSH d x | SORT l BY nosort STORE d", "DEL d", Why::Result),
-    // Hash fields that have expired here and exist at the receiver.
+    // These hash fields have expired here but still exist at the receiver.
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSETEX h EX 100 FIELDS 2 a 1 b 2 | HSET h c 3 | !exp | HPERSIST h FIELDS 3 old a c", "HPERSIST h FIELDS 1 a", Why::Acted),
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSETEX h EX 100 FIELDS 2 a 1 b 2 | HSET h c 3 | !exp | HPERSIST h FIELDS 2 old c", "", Why::Nothing),
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSETEX h EX 100 FIELDS 2 a 1 b 2 | HSET h c 3 | !exp | HEXPIRE h 200 FIELDS 3 old a none", "HPEXPIREAT h @200000 FIELDS 1 a", Why::Acted),
@@ -573,7 +575,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSETEX h EX 100 FIELDS 2 a 1 b 2 | HSET h c 3 | !exp | MOVE h 2", "MOVE h 2", Why::Content),
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSET h a 1 | !exp | HDEL h old a", "HDEL h a", Why::Acted),
     Row("HSETEX h PX 1 FIELDS 1 old 1 | HSET h a 1 | !exp | HDEL h old a | RENAME h h2", "RENAME h h2", Why::Content),
-    // Keys of which some have expired.
+    // Some of the keys have expired.
     Row("MSET a 1 b 2 | PEXPIRE a 1 | !exp | UNLINK a b", "MULTI; UNLINK a; UNLINK a b; EXEC", Why::Content),
     Row("MSET a 1 b 2 | PEXPIRE a 1 | !exp | MSETEX 2 a 3 b 4 XX", "UNLINK a", Why::Expired),
     Row("MSET a 1 b 2 | PEXPIRE a 1 | !exp | MSETEX 2 a 3 c 4 NX", "MULTI; UNLINK a; MSETEX 2 a 3 c 4 NX; EXEC", Why::Content),
@@ -590,7 +592,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row("RPUSH s a | RPUSH t b | PEXPIRE t 1 | !exp | LMOVE s t LEFT LEFT", "MULTI; UNLINK t; LMOVE s t LEFT LEFT; EXEC", Why::Content),
     Row("RPUSH s a | RPUSH t b | PEXPIRE s 1 | !exp | LMPOP 2 s t LEFT", "MULTI; UNLINK s; LPOP t 1; EXEC", Why::Plain),
     Row("RPUSH l a b | SET w_a 1 | SET w_b 2 | PEXPIRE w_b 1 | !exp | SORT l BY w_* DESC STORE d", "MULTI; UNLINK w_b; RPUSH d a b; EXEC", Why::Result),
-    // Results in place of their sources.
+    // In these rows, a result that depends on order, precision or encoding is propagated itself; other
+    // commands are propagated as they were sent.
     Row("SADD t b a | SORT t BY nosort STORE d", "RPUSH d a b", Why::Result),
     Row("SADD t b a c | SORT t ALPHA DESC LIMIT 0 2 STORE d", "SORT t ALPHA DESC LIMIT 0 2 STORE d", Why::Content),
     Row("RPUSH l 1.0 01 1 +1 1e0 | SORT l DESC LIMIT 1 3 STORE d", "SORT l DESC LIMIT 1 3 STORE d", Why::Content),
@@ -627,7 +630,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row("PFADD h a | PFADD i b | PFCOUNT h i", "", Why::Nothing),
     Row("EVAL \"redis.call('spop', KEYS[1]) return redis.call('sort', KEYS[2], 'store', 'd')\" 2 t l", "", Why::Nothing),
     Row("SADD t a | RPUSH l 2 1 | EVAL \"redis.call('spop', KEYS[1]) return redis.call('sort', KEYS[2], 'store', 'd')\" 2 t l", "MULTI; SREM t a; sort l store d; EXEC", Why::Plain),
-    // State of consumer groups.
+    // These rows concern the state of consumer groups.
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XADD s 1-3 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c COUNT 2 STREAMS s > | XREADGROUP GROUP g c STREAMS s 0", "XCLAIM s g c 0 1-1 1-2 TIME @0 RETRYCOUNT 2 FORCE JUSTID LASTID 1-2", Why::Result),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XADD s 1-3 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c COUNT 2 STREAMS s > | XREADGROUP GROUP g c STREAMS s 1-1 | XREADGROUP GROUP g c STREAMS s 0", "MULTI; XCLAIM s g c 0 1-1 TIME @0 RETRYCOUNT 2 FORCE JUSTID LASTID 1-2; XCLAIM s g c 0 1-2 TIME @0 RETRYCOUNT 3 FORCE JUSTID LASTID 1-2; EXEC", Why::Result),
     Row("XADD s 1-1 a b | XADD s 1-2 a b | XADD s 1-3 a b | XGROUP CREATE s g 0 | XREADGROUP GROUP g c COUNT 2 STREAMS s > | XDEL s 1-1 | XREADGROUP GROUP g c STREAMS s 0", "XCLAIM s g c 0 1-2 TIME @0 RETRYCOUNT 2 FORCE JUSTID LASTID 1-2", Why::Result),
@@ -710,7 +713,7 @@ fn every_write_is_fed_as_the_reference_feeds_it() {
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A command in words, as the stream's text shows words.
+/// A command split into words, as the stream's text shows them.
 fn shown(line: &str) -> Vec<String> {
     let words = split_args(line.as_bytes(), Dialect::Config).expect("a row's words");
     let shown = |word: Vec<u8>| match word.is_empty() {
@@ -803,7 +806,7 @@ fn objection(Row(script, fed, why): &Row) -> Option<&'static str> {
             )
             .or(holds(written.len() >= told.len() || !ahead.is_empty(), "the plain form is the longer one"))
         }
-        // Another command, or arguments that were not written.
+        // The stream must have another command, or arguments that were not written.
         Why::Result => holds(
             !told[0].eq_ignore_ascii_case(&written[0])
                 || told[1..].iter().any(|word| !written.contains(word)),
@@ -1137,7 +1140,7 @@ fn replicas_get_what_they_read_compressed_as_repl_compression_allows() {
         ("zstd", both, Some(2)),
         ("zstd", "capa eof capa lz4 version 9.2.0", Some(1)),
         ("zstd", "capa eof version 9.1.2", None),
-        // This replica needs the length.
+        // This replica needs the length of the snapshot in advance.
         ("zstd", "capa lz4 capa zstd version 9.1.2", None),
     ] {
         // The compression of files does not matter.
@@ -1331,7 +1334,7 @@ fn rig_with_data() -> Rig {
     rig
 }
 
-/// Bytes that the server holds for a client: queued and not sent.
+/// Number of bytes that the server has queued for a client and not sent.
 fn owed(rig: &Rig, client: sluice_base::SessionKey) -> usize {
     rig.engine.session(client).map_or(0, sluice_session::Session::output_bytes)
 }
@@ -1432,7 +1435,7 @@ fn stalled_sync() -> (Rig, sluice_base::SessionKey) {
     (rig, replica)
 }
 
-/// All output of a client.
+/// Reads the output of a client until there is no more.
 fn read_all(rig: &mut Rig, client: sluice_base::SessionKey) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -1581,7 +1584,7 @@ fn one_that_wants_to_know_the_length_waits_until_the_snapshot_is_whole() {
     assert!(rig.run("INFO replication").contains("state=wait_bgsave"));
     let begun = rig.output(by_mark);
     assert!(begun.starts_with(b"+FULLRESYNC ") && begun.windows(5).any(|five| five == b"$EOF:"));
-    // Replicas with nothing to take are not late.
+    // Replicas do not count as late while there is nothing for them to read.
     for _ in 0..15 {
         rig.pass_ms(1000);
         rig.cron();

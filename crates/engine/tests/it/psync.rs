@@ -25,7 +25,8 @@ fn ask(rig: &mut Rig, client: SessionKey, line: &str) -> Vec<u8> {
     rig.output(client)
 }
 
-/// A new connection of a replica that has the data: the first line of the reply, and the bytes after it.
+/// Connects a replica that asks for the stream from the byte `wanted`. Returns its session, the first line of
+/// the reply, and the bytes after it.
 fn psync(rig: &mut Rig, replid: &str, wanted: u64) -> (SessionKey, String, Vec<u8>) {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF capa eof capa psync2"), "+OK");
@@ -133,7 +134,7 @@ fn the_backlog_is_freed_when_no_replica_has_come_for_its_time_and_a_new_history_
     }
 }
 
-/// Bytes that the server has queued for a client and not sent.
+/// Number of bytes that the server has queued for a client and not sent.
 fn owed(rig: &Rig, client: SessionKey) -> usize {
     rig.engine.session(client).map_or(0, sluice_session::Session::output_bytes)
 }
@@ -194,7 +195,7 @@ fn restarted_from(rig: &mut Rig) -> Rig {
 fn restarted_from_with(rig: &mut Rig, directives: &[(&str, &str)]) -> Rig {
     rig.check("SAVE", "+OK");
     let mut restarted = Rig::with(directives);
-    // A second for the restart, and another id than that of the last run.
+    // The restart takes a second, and the server has another replication id than in its last run.
     restarted.pass_ms(1000);
     restarted.process.entropy = 0x99;
     assert_eq!(restarted.run("DEBUG CHANGE-REPL-ID"), "+OK");
@@ -217,7 +218,8 @@ fn after_a_restart_who_has_exactly_what_was_saved_goes_on_and_nobody_else() {
     let (_, line, missed) = psync(&mut restarted, &old, offset + 1);
     assert_eq!(line, format!("+CONTINUE {new}"));
     assert!(missed.starts_with(b"*2\r\n$6\r\nSELECT\r\n") && missed.ends_with(b"b\r\n$1\r\n2\r\n"));
-    // A crash after the save: a replica that received more has another history than this server.
+    // This stands for a crash after the save. A replica that received more has another history than this
+    // server.
     let after = number(&mut restarted, "master_repl_offset");
     for (id, wanted) in [(&old, offset), (&old, offset + 2), (&old, after + 1), (&new, offset)] {
         let (_, line, _) = psync(&mut restarted, id, wanted);
@@ -363,7 +365,8 @@ fn waitaof_counts_what_replicas_say_of_their_logs() {
     assert_eq!(rig.run_as(client, "WAITAOF 0 1 0"), "[:0, :1]");
 }
 
-/// A connection of the replica at port 7001: it continues at an offset of the history, or gets a full copy.
+/// A new connection of the replica at port 7001, which continues at an offset of the history, or gets a full
+/// copy.
 fn comes(rig: &mut Rig, replid: &str, wanted: i64) -> SessionKey {
     let client = rig.connect();
     assert_eq!(rig.run_as(client, "REPLCONF listening-port 7001 capa psync2"), "+OK");
@@ -382,7 +385,7 @@ fn a_replica_that_has_come_back_counts_once() {
         ask(&mut rig, replica, &format!("REPLCONF ACK {offset} FACK {offset}"));
     }
     assert_eq!(rig.run_as(client, "WAIT 0 0"), ":2");
-    // The end of its former connection is not known yet.
+    // The replica comes back while the end of its former connection is not known yet.
     let back = comes(&mut rig, &replid, offset as i64 + 1);
     ask(&mut rig, back, &format!("REPLCONF ACK {offset} FACK {offset}"));
     assert_eq!(info(&mut rig, "replication", "connected_slaves"), "3");
@@ -514,7 +517,7 @@ fn a_snapshot_on_a_second_channel_keeps_the_offset_for_the_first() {
     assert_eq!(number(&mut rig, "replicas_waiting_psync"), 0);
     ask(&mut rig, main, "REPLCONF ACK 5");
     assert!(rig.run("INFO replication").contains("state=online,offset=5,lag=0,type=replica"));
-    // Without the setting there is one channel.
+    // Without the setting, a replica gets everything on one channel.
     rig.run("CONFIG SET dual-channel-replication-enabled no");
     let third = rig.connect();
     assert_eq!(rig.run_as(third, "REPLCONF capa eof capa psync2 capa dual-channel"), "+OK");
@@ -585,7 +588,7 @@ fn replicas_that_come_within_the_delay_share_a_snapshot() {
     for client in coming {
         assert!(rig.output(client).starts_with(b"+FULLRESYNC"));
     }
-    // A number of replicas that reaches the maximum need not wait, nor does a replica that takes a file.
+    // Replicas whose number reaches the maximum do not wait for more, nor does a replica that takes a file.
     let three: Vec<SessionKey> = (0..3).map(|_| rig.connect()).collect();
     for client in &three {
         assert_eq!(rig.run_as(*client, "REPLCONF capa eof"), "+OK");
@@ -671,7 +674,7 @@ fn an_end_happens_once_and_nothing_is_executed_behind_it() {
     let saves = |rig: &Rig| rig.process.log.iter().filter(|(_, line)| line.contains("final RDB")).count();
     assert_eq!(saves(&rig), 1);
     rig.engine.stop();
-    // Timeouts of all kinds expire.
+    // Timeouts of all kinds expire during this time.
     rig.pass_ms(100_000);
     for _ in 0..3 {
         rig.end_iteration();
@@ -716,7 +719,7 @@ fn behind_a_snapshot(rig: &mut Rig) -> (SessionKey, Vec<u8>) {
     (replica, all)
 }
 
-/// All output of a client.
+/// Reads the output of a client until there is no more.
 fn read_all(rig: &mut Rig, client: SessionKey) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -754,7 +757,7 @@ fn what_waits_behind_a_snapshot_goes_to_disk_and_does_not_count() {
         assert!(!piece.is_empty());
         assert!(piece.len() < (1 << 20) + (64 << 10), "no more than the window: {}", piece.len());
         got.extend(piece);
-        // Other clients go on meanwhile.
+        // Another client writes between the pieces.
         rig.run("SET late 1");
     }
     got.extend(read_all(&mut rig, replica));
@@ -791,7 +794,7 @@ fn packets_to_replicas_are_filled_where_the_configuration_asks_for_it() {
     }
 }
 
-/// The later connection ends: if the earlier one lives, the replica acknowledges on it again.
+/// The later connection ends. If the earlier one still lives, the replica acknowledges on it again.
 #[test]
 fn an_earlier_connection_counts_again_when_the_later_one_has_gone() {
     let (mut rig, _, replid) = with_replica(&[]);

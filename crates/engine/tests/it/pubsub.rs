@@ -3,7 +3,7 @@
 use sluice_base::SessionKey;
 use sluice_testkit::{Rig, render};
 
-/// Output of a client since the last call, rendered, lines joined.
+/// The rendered output of a client since the last call, as one line.
 fn sent(rig: &mut Rig, client: SessionKey) -> String {
     render(&rig.output(client)).lines().collect::<Vec<_>>().join(" ")
 }
@@ -16,7 +16,7 @@ fn listener(proto: &str) -> (Rig, SessionKey) {
     (rig, client)
 }
 
-/// A subscriber's command, and the bytes of the replies.
+/// A subscriber's command, and the bytes of the replies, with `|` for line ends.
 const CONFIRMATIONS: &[(&str, &str)] = &[
     ("SUBSCRIBE x y x", "*3|$9|subscribe|$1|x|:1|*3|$9|subscribe|$1|y|:2|*3|$9|subscribe|$1|x|:2|"),
     ("PSUBSCRIBE p*", "*3|$10|psubscribe|$2|p*|:3|"),
@@ -232,7 +232,7 @@ fn subscriptions_count_in_the_memory_of_a_client() {
     let (mut rig, client) = listener("3");
     let id = rig.run_as(client, "CLIENT ID").split_off(1);
     let memory = |rig: &mut Rig| {
-        // Requested by another client, because the client's own replies would be in the way.
+        // Another client requests the list, because the client's own replies would be in the way.
         let line = rig.run(&format!("CLIENT LIST ID {id}"));
         let at = line.find("tot-mem=").expect("a field") + "tot-mem=".len();
         line[at..].split(' ').next().and_then(|number| number.parse::<usize>().ok()).expect("a number")

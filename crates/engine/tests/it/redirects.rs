@@ -1,5 +1,5 @@
-//! A node of a cluster at the gate: requests that are served here, requests that are redirected, and the
-//! consequences for transactions, scripts and clients that wait.
+//! Tests how a cluster node treats requests: which it serves, which it redirects, and what this means for
+//! transactions, scripts and clients that wait.
 
 use crate::cluster::{ME, OTHER, node, slots, two_shards};
 use sluice_base::SessionKey;
@@ -7,11 +7,12 @@ use sluice_cluster::{OwnLine, SavedCluster, SavedRole, SlotSet};
 use sluice_session::{ClientAddress, Medium};
 use sluice_testkit::{Rig, render};
 
-/// Slots of the keys: `bar` 5061 and `hello` 866 are this node's, `foo` 12182 and `{x}` 16287 are not.
+/// `bar` (slot 5061) and `hello` (slot 866) belong to this node; `foo` (slot 12182) and `{x}` (slot 16287) do
+/// not.
 const MOVED_FOO: &str = "-MOVED 12182 10.0.0.1:7001";
 const CROSSED: &str = "-CROSSSLOT Keys in request don't hash to the same slot";
 
-/// A node of two shards in a cluster that is up.
+/// A primary in a cluster of two shards, after the cluster's state has become `ok`.
 fn served() -> Rig {
     well(&two_shards(), &[])
 }
@@ -67,7 +68,7 @@ fn cb_s10_to_s19_slots_of_others_are_told() {
             ("OBJECT ENCODING foo", MOVED_FOO),
             ("MEMORY USAGE foo", MOVED_FOO),
             ("PFMERGE foo", MOVED_FOO),
-            // Without keys, or without keys that could be found.
+            // The next three commands have no keys, or no keys that could be found.
             ("PING", "+PONG"),
             ("DBSIZE", ":2"),
             ("ZUNIONSTORE foo x bar", "-ERR value is not an integer or out of range"),
@@ -75,7 +76,7 @@ fn cb_s10_to_s19_slots_of_others_are_told() {
             ("WATCH bar hello", CROSSED),
             ("SSUBSCRIBE foo", MOVED_FOO),
             ("SSUBSCRIBE foo bar", CROSSED),
-            // No valid call: its error comes from the node that was asked.
+            // The next two calls are invalid; their errors come from the node that was asked.
             ("XREAD STREAMS foo foo 0", UNBALANCED),
             ("XREAD NOSUCH STREAMS foo 0", "-ERR syntax error"),
             ("XREAD COUNT 1 BLOCK 1 STREAMS foo 0", MOVED_FOO),
@@ -86,7 +87,7 @@ fn cb_s10_to_s19_slots_of_others_are_told() {
             ("PUBLISH foo x", ":0"),
         ],
     );
-    // More keys than are hashed when a request is prepared.
+    // These requests have more keys than are hashed when a request is prepared.
     let many: Vec<String> = (0..40).map(|at| format!("{{bar}}{at}")).collect();
     rig.check(&format!("EXISTS {}", many.join(" ")), ":0");
     rig.check(&format!("EXISTS {} foo", many.join(" ")), CROSSED);
@@ -151,14 +152,15 @@ fn cl_s24_a_node_that_has_stood_still_refuses_the_next_request() {
         let is_said = rig.process.log.iter().any(|(_, text)| text.starts_with("This process stood still"));
         assert_eq!(is_said, is_standstill, "after {ms} ms");
     }
-    // A replica answers old reads only if its primary does.
+    // A replica that has stood still refuses the next read, too.
     let mut rig = replica();
     check_all(&mut rig, &[("READONLY", "+OK"), ("GET foo", "nil")]);
     rig.pass_ms(15_001);
     rig.check("GET foo", "-CLUSTERDOWN The cluster is down");
 }
 
-/// Commands queued while the cluster was up are not executed by a cluster that is down, above all no writes.
+/// Commands that were queued while the cluster was up, in particular writes, are not executed once the
+/// cluster is down.
 #[test]
 fn cb_s14_the_flags_of_the_queue_decide_at_exec() {
     let mut rig = served();
@@ -231,8 +233,8 @@ fn cb_s31_s32_transactions_are_refused_as_a_whole() {
             ("EXEC XX bar", "[\"1\"]"),
         ],
     );
-    // A touched WATCH is reported only if the slots of the commands queued before let EXEC pass, and is
-    // dropped with the transaction.
+    // The change of a watched key is reported only if the slots of the commands that were queued before the
+    // change let EXEC pass; it is dropped with the transaction.
     check_all(&mut rig, &[("WATCH bar", "+OK"), ("SET bar 2", "+OK"), ("MULTI", "+OK")]);
     check_all(&mut rig, &[("GET bar", "+QUEUED"), ("GET hello", "+QUEUED"), ("EXEC", "nil-array")]);
     check_all(&mut rig, &[("MULTI", "+OK"), ("GET bar", "+QUEUED"), ("EXEC", "[\"2\"]")]);
@@ -337,7 +339,7 @@ fn cb_s17_s60_a_slot_that_comes_here() {
             ("ASKING", "+OK"),
             ("RESET", "+RESET"),
             ("GET foo", MOVED_FOO),
-            // From MULTI to EXEC.
+            // With MULTI, ASKING lasts until EXEC.
             ("ASKING", "+OK"),
             ("MULTI", "+OK"),
             ("GET foo", "+QUEUED"),
@@ -363,7 +365,7 @@ fn cb_s17_s60_a_slot_that_comes_here() {
     assert_eq!(render(&rig.argv(rig.client, &[b"RESTORE", b"{foo}4", b"0", body])), MOVED_FOO);
 }
 
-/// Scripts are checked with the flags of their client (T-10), and do not change them.
+/// Scripts are checked with the flags of their client (T-10), and do not change these flags.
 #[test]
 fn cb_t10_a_script_changes_no_flag_of_its_client() {
     let mut rig = served();
@@ -449,11 +451,11 @@ fn cb_t2_t13_scripts_keep_to_their_slot() {
     let other = "-ERR Script attempted to access keys that do not hash to the same slot script: ";
     let foreign = "-ERR Attempted to access a non local key in a cluster node script: ";
     starts(&mut rig, &format!("EVAL \"{}\" 1 bar", call("foo")), foreign);
-    // Without a first line any local slot will do.
+    // A script without a first line may access any local slot.
     rig.check(&format!("EVAL \"{}\" 1 bar", call("hello")), "nil");
     starts(&mut rig, &format!("EVAL \"#!lua\\n{}\" 1 bar", call("hello")), other);
     rig.check(&format!("EVAL \"#!lua\\n{}\" 1 bar", call("{bar}2")), "nil");
-    // The first call decides if no key is declared.
+    // If no key is declared, the first call decides the slot.
     starts(&mut rig, &format!("EVAL \"#!lua\\n{}\" 0", two("bar", "hello")), other);
     rig.check(&format!("EVAL \"#!lua\\n{}\" 0", two("bar", "{bar}1")), "nil");
     rig.check(&format!("EVAL \"#!lua flags=allow-cross-slot-keys\\n{}\" 0", two("bar", "hello")), "nil");
@@ -496,7 +498,7 @@ fn cb_s70_s73_clients_that_wait_are_told_when_their_slot_leaves() {
     let asking = rig.connect();
     rig.check_as(asking, "ASKING", "+OK");
     rig.check_as(asking, "BLPOP foo 0", "");
-    // The cluster is down: no client waits.
+    // The cluster is down, so no client waits any more.
     rig.check("CLUSTER DELSLOTS 16383", "+OK");
     for client in [stays, asking] {
         assert_eq!(render(&rig.output(client)), "-CLUSTERDOWN The cluster is down");
@@ -765,7 +767,7 @@ fn cb_g2_g3_patterns_of_one_slot() {
     }
     // A cursor after the pattern's slot has nothing more to find.
     rig.check("SCAN 5062 MATCH {bar}*", "[\"0\", []]");
-    // Without a cluster slots mean nothing.
+    // Outside a cluster, slots mean nothing for patterns and cursors.
     let mut plain = Rig::new();
     plain.check("SET {bar}1 v", "+OK");
     plain.check("KEYS {bar}*", "[\"{bar}1\"]");

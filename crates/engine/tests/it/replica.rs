@@ -1,5 +1,5 @@
-//! A server that follows a primary, in its engine: what the primary may do, what clients may not do, and
-//! what is counted.
+//! Tests of the engine of a server that follows a primary: what the primary may do, what clients may not do,
+//! and what is counted.
 
 use sluice_base::SessionKey;
 use sluice_control::persistence::ending::EndOrder;
@@ -125,21 +125,21 @@ fn neither_maxmemory_nor_a_fault_holds_the_primary() {
     rig.check("GET a", "\"1\"");
 }
 
-/// Limits that are lower here than at the primary, which has accepted the commands: a command that
-/// failed here would make the data differ.
+/// The limits are lower here than at the primary, which has accepted the commands. A command that failed here
+/// would make the data differ.
 #[test]
 fn limits_lower_than_the_primary_s_lose_nothing_of_what_it_sends() {
     for (directive, value, line, question, answer) in crate::load_aof::LOWERED {
-        // Limits applied to the stream.
+        // The limit does not apply to the stream.
         let (mut rig, primary) = following(&[(directive, value)]);
         assert_eq!(stream(&mut rig, primary, &["SELECT 0", line]), "");
         rig.check(question, answer);
-        // A client's script has the limit again.
+        // The limit applies to a client's script.
         if directive == "script-memory-limit" {
             let answer = rig.run("EVAL return(#([[x]]):rep(2000000)) 0");
             assert!(answer.contains("not enough memory"), "{answer}");
         }
-        // Limits applied to the snapshot.
+        // The limit does not apply to the snapshot.
         let (mut rig, primary) = following(&[]);
         stream(&mut rig, primary, &["SELECT 0", line]);
         rig.check("SAVE", "+OK");
@@ -301,7 +301,7 @@ fn a_role_is_not_taken_up_while_the_primary_s_commands_run() {
     let (mut rig, primary) = following(&[]);
     let lines = ["SET a 1", "REPLICAOF NO ONE", "REPLCONF GETACK *", "SET b 2"];
     stream(&mut rig, primary, &lines);
-    // Commands executed under the link's session are counted under its role.
+    // All commands that the link's session executes count for the offset; the new role begins after them.
     let sent: usize = lines.map(|line| request_of(line).len()).iter().sum();
     assert_eq!(offset(&rig), 100 + sent as u64);
     assert!(rig.run("INFO replication").contains("role:slave"));
@@ -443,7 +443,7 @@ fn what_clients_of_a_writable_replica_give_an_expiry_is_deleted_there() {
     rig.check("SET moved 1 PX 5", "+OK");
     rig.check("MOVE moved 3", ":1");
     rig.check("SET plain 1", "+OK");
-    // One name in two databases.
+    // The name `moved` is tracked in two databases.
     assert_eq!(tracked(&mut rig), "4");
     rig.pass_ms(200);
     rig.cron();
@@ -506,7 +506,8 @@ fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
         let info = rig.run("INFO persistence");
         assert!(info.contains(&format!("aof_rewrite_in_progress:{}", u8::from(is_reused))), "{info}");
         assert!(info.contains(&format!("aof_rewrite_scheduled:{}", u8::from(!is_reused))), "{info}");
-        // Another file of that name would be linked in its place.
+        // The file of a SAVE would be linked in place of the received one, so SAVE is refused until the base
+        // is in force.
         rig.check("SAVE", if is_reused { "-ERR" } else { "+OK" });
         assert_eq!(rig.engine.is_snapshot_wanted(&mut rig.process), is_reused);
         rig.engine.report_aof_rewrite(true, &mut rig.process);
@@ -516,8 +517,8 @@ fn the_snapshot_of_the_primary_becomes_the_base_of_the_append_only_file() {
     }
 }
 
-/// The link may give up the attempt while the load ends: the data are exchanged then, and have no offset
-/// in the former data's history.
+/// The link may give up the synchronisation while the load ends. The data are then exchanged, but have no
+/// offset in the former data's history.
 #[test]
 fn data_that_were_exchanged_stand_nowhere_before_their_history_is_named() {
     let mut primary = Rig::new();

@@ -192,7 +192,7 @@ fn a_file_that_is_no_good_says_why_and_one_whose_header_is_not_leaves_the_data_a
         assert_eq!(!said.contains("RDB signature and version check passed"), keeps, "{said}");
         rig.check("GET a", if keeps { "\"1\"" } else { "nil" });
         assert_eq!(info(&mut rig, "loading"), "0");
-        // Keys that the data have lost may still be in the file: no save replaces it.
+        // Keys that the data have lost may still be in the file, so no save replaces it.
         rig.check("SAVE", if keeps { "+OK" } else { "-ERR" });
     }
 }
@@ -206,7 +206,7 @@ fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_a
     out.function(b"#!lua name=mylib\nserver.register_function('f', function() return 1 end)");
     out.db(0, 1, 0);
     out.string(b"a", Text::Bytes(b"x"), None, Usage::Unknown);
-    // A record of a module, which is in the file twice: the module's number, its time (an opcode and a
+    // The record of a module, which is in the file twice, has the module's number, its time (an opcode and a
     // number), a number, a string, and the end.
     let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
     let bytes = [&out.take()[..], record, record, b"\xff\0\0\0\0\0\0\0\0"].concat();
@@ -225,7 +225,7 @@ fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_a
         "{said}"
     );
     rig.check("FCALL f 0", ":1");
-    // The file is loaded twice: MERGE does not duplicate the libraries.
+    // The file is loaded twice, but MERGE does not duplicate the libraries.
     rig.check("DEBUG RELOAD NOFLUSH MERGE", "+OK");
     rig.check("SAVE", "+OK");
     let bytes = file(&rig);
@@ -259,8 +259,7 @@ fn the_last_use_of_a_key_comes_back_where_the_policy_wants_it() {
     rig.check("OBJECT FREQ a", &before);
 }
 
-/// A file of another server of which records or fields with data were dropped, and a file
-/// without such records.
+/// Loads files of another server. In some of them, records or fields with data are dropped.
 #[test]
 fn no_save_replaces_a_file_whose_records_were_dropped_and_which_has_no_second_name() {
     let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
@@ -292,7 +291,7 @@ fn types_that_are_not_there_are_named_or_passed_over() {
     let mut file = writer();
     file.string(b"a", Text::Bytes(b"x"), None, Usage::Unknown);
     let mut bytes = file.take();
-    // A value of a module, then the end without a checksum.
+    // The bytes are a value of a module, and then the end without a checksum.
     bytes.extend_from_slice(b"\x07\x01s\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00\xff\0\0\0\0\0\0\0\0");
     let mut rig = Rig::new();
     put(&rig, &bytes);
@@ -302,7 +301,7 @@ fn types_that_are_not_there_are_named_or_passed_over() {
     rig.check("DEBUG RELOAD NOSAVE", "+OK");
     rig.check("KEYS *", "[\"a\"]");
     assert!(log(&mut rig).contains("keys of unsupported types skipped: 1"));
-    // The file has more than was loaded: no save may replace it.
+    // The file has more than was loaded, so no save may replace it.
     rig.check("SAVE", "-ERR");
     assert!(log(&mut rig).starts_with("Not saving: "));
     rig.check("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.");
@@ -360,7 +359,7 @@ fn what_is_written_behind_shutdown_is_saved_too() {
     rig.run("SET a 1");
     rig.run("SHUTDOWN");
     let saved = file(&rig);
-    // Another client's command of the same iteration.
+    // This is another client's command in the same iteration.
     rig.run("SET b 2");
     rig.engine.save_rest(&mut rig.process);
     assert_ne!(file(&rig), saved);
@@ -407,7 +406,7 @@ fn keys_in(bytes: &[u8]) -> Vec<String> {
     keys
 }
 
-/// Time passes, and the cron runs at its end.
+/// Lets time pass, and then runs the cron.
 fn pass(rig: &mut Rig, ms: u64) {
     rig.pass_ms(ms);
     rig.cron();
@@ -507,7 +506,7 @@ fn a_save_that_is_broken_off_leaves_the_file_before() {
         assert_eq!(info(&mut rig, "rdb_bgsave_in_progress"), "0");
         assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
         assert_eq!(file(&rig), before);
-        // The cut has ended, so the next save is complete.
+        // The broken-off save has ended, so the next save is complete.
         rig.run("SET c 1");
         rig.run("BGSAVE");
         slices(&mut rig);
@@ -596,7 +595,8 @@ fn a_disk_that_does_nothing_for_a_minute_fails_the_save_and_writes_are_refused_u
     assert_eq!(info(&mut rig, "rdb_last_bgsave_status"), "ok");
 }
 
-/// Overwrites the values with these numbers, each of a mebibyte, which a save under way continues to hold.
+/// Overwrites the values with these numbers, each of one MiB; a save under way continues to hold the old
+/// values.
 fn overwrite(rig: &mut Rig, numbers: std::ops::Range<u32>) {
     let value = "y".repeat(1 << 20);
     for n in numbers {
@@ -697,8 +697,8 @@ fn save_points_begin_saves() {
     assert!(rig.engine.has_job());
 }
 
-/// Three of the crashes that tests found in the reference's own save without a fork, at the
-/// corresponding steps of the save here.
+/// This test and the two after it repeat crashes that tests found in the reference's own save without a fork,
+/// at the corresponding steps of the save here.
 #[test]
 fn regress_forkless_rename_over_a_key_that_is_not_saved_yet() {
     let mut rig = Rig::new();
@@ -882,8 +882,9 @@ fn what_the_cut_alone_holds_is_no_reason_to_refuse_a_write() {
     }
     let after = held(&mut rig);
     assert!((19 * mib..23 * mib).contains(&(after - before)), "{after} after {before}");
-    // Used memory as it is then: the data have shrunk, and the cut has their former size. The last
-    // reading was far below the limit, and is used until the cron's next.
+    // Used memory is set to its value at this point: the data have shrunk, and the snapshot holds their
+    // former size. The last reading was far below the limit, and is used until the cron reads the memory
+    // again.
     rig.process.facts.used_memory = (100 << 20) + after - 1;
     rig.pass_ms(300);
     rig.check("SET more 1", "+OK");
@@ -930,7 +931,7 @@ fn of_value(kind: u8, value: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_score_of_minus_zero_stays_one_where_a_listpack_or_ziplist_says_it() {
-    // Replies of the reference for member `m`.
+    // These are the replies of the reference for member `m`.
     let (minus, plain) =
         ("+aa66151a75d42f177dce99dcb02453641c77f6d8", "+669bd9943b43e6b31f3ab60847ee6a38dd154aba");
     let cases: [(u8, &[u8], &str); 5] = [

@@ -21,7 +21,7 @@ fn begin(rig: &mut Rig, script: &str) -> SessionKey {
     other
 }
 
-/// Goes on with the suspended script, until it has ended or `slices` slices are over.
+/// Continues the suspended script, until it has ended or `slices` slices are over.
 fn go_on(rig: &mut Rig, slices: usize) {
     for _ in 0..slices {
         if rig.engine.has_open_unit() {
@@ -455,7 +455,8 @@ fn a_script_that_comes_while_others_wait_for_their_turn_goes_behind_them() {
             break;
         }
     }
-    // The share is used up: the second script waits for its turn, and so does the third, which arrives now.
+    // The share is used up, so the second script waits for its turn, and so does the third, which arrives
+    // now.
     assert_eq!(rig.run_as(third, "EVAL \"redis.call('RPUSH','order','third')\" 0"), "");
     rig.engine.end_iteration(&mut rig.process);
     rig.engine.advance_unit(&mut rig.process);

@@ -86,7 +86,7 @@ fn a_source_that_has_expired_is_deleted_before_the_result_is_stored() {
     assert!(fed.contains("UNLINK b; SDIFFSTORE c a b"), "{fed}");
 }
 
-/// Members `from..to` of a large set, in requests of a hundred.
+/// Adds the members in the range `members` to a set, in requests of a hundred.
 fn fill(rig: &mut Rig, key: &str, members: std::ops::Range<usize>) {
     for at in members.clone().step_by(100) {
         let names = (at..members.end.min(at + 100)).map(|member| format!(" member:{member}"));

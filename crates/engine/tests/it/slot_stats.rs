@@ -45,7 +45,7 @@ fn counted(rig: &mut Rig, key: &str) -> (bool, u64, u64) {
     (number("cpu-usec") > 0, number("network-bytes-in"), number("network-bytes-out"))
 }
 
-/// Runs lines with fresh counts, each client's in order, and compares the counts of the slot of `key`.
+/// Resets the counts, runs the lines, and compares the counts of the slot of `key`.
 fn check(rig: &mut Rig, lines: &[&str], expected: (bool, u64, u64)) {
     rig.run("FLUSHALL");
     rig.run("CONFIG RESETSTAT");
@@ -88,7 +88,7 @@ fn cb_l1_l2_forms_and_errors() {
     ] {
         rig.check(&format!("{stats} {form}"), expected);
     }
-    // All slots of the shard if there is no limit.
+    // Without a limit, the reply has all slots of the shard.
     assert_eq!(rig.run(&format!("{stats} ORDERBY key-count")).matches("cpu-usec").count(), 16_384);
     // Counts that are off are not shown, and cannot be ordered by.
     rig.check("CONFIG SET cluster-slot-stats-enabled no", "+OK");
@@ -102,7 +102,7 @@ fn cb_l1_only_slots_of_the_shard_are_shown() {
     rig.check("SET bar 1", "+OK");
     rig.check("CLUSTER SLOT-STATS SLOTSRANGE 8191 8193", "[[:8191, [\"key-count\", :0]]]");
     rig.check("CLUSTER SLOT-STATS ORDERBY key-count LIMIT 1", "[[:5061, [\"key-count\", :1]]]");
-    // A replica shows those of its primary.
+    // A replica shows the slots of its primary.
     let other = node(OTHER, 7001, SavedRole::Primary, slots(&[(8192, 16383)]));
     let first =
         node("dddddddddddddddddddddddddddddddddddddddd", 7003, SavedRole::Primary, slots(&[(0, 8191)]));
@@ -115,7 +115,7 @@ fn cb_l1_only_slots_of_the_shard_are_shown() {
 #[test]
 fn cb_l2_order_by_a_number() {
     let mut rig = whole();
-    // Slots 12539, 5061 and 866.
+    // The keys are in slots 12539, 5061 and 866.
     for line in ["SET key 1", "SET {key}2 1", "SET bar 1", "SET {bar}2 1", "SET hello 1"] {
         rig.check(line, "+OK");
     }
@@ -158,7 +158,8 @@ fn cb_l4_l5_l6_commands() {
 fn cb_l7_a_transaction_counts_once() {
     let mut rig = whole();
     for (lines, expected) in [
-        // The reference counts 49, 43 and 18 bytes out: the replies of inner commands once more.
+        // The reference counts 49, 43 and 18 bytes out, because it counts the replies of inner commands once
+        // more.
         (&["MULTI", "SET key value", "GET key", "EXEC"][..], (true, 84, 20)),
         (&["MULTI", "PING", "GET key", "EXEC"], (true, 51, 16)),
         (&["MULTI", "SET key value", "EXEC"], (true, 62, 9)),
@@ -169,7 +170,7 @@ fn cb_l7_a_transaction_counts_once() {
     ] {
         check(&mut rig, lines, expected);
     }
-    // A watched key was changed: EXEC counts nothing.
+    // A watched key was changed, so EXEC counts nothing.
     let other = rig.connect();
     rig.run("FLUSHALL");
     rig.run("CONFIG RESETSTAT");
@@ -188,7 +189,7 @@ fn cb_l4_scripts_count_once_or_not_at_all() {
     let cross = "#!lua flags=allow-cross-slot-keys\\nreturn server.call('get', KEYS[1])";
     for (script, keys, expected) in [
         ("return 1", "1 key", (true, 44, 4)),
-        // The reference counts the replies inside scripts, too: 10, 15 and 10 bytes out.
+        // The reference counts the replies inside scripts, too, which gives 10, 15 and 10 bytes out.
         ("#!lua\\nreturn redis.call('get',KEYS[1])", "1 key", (true, 75, 5)),
         ("#!lua\\nredis.call('get',KEYS[1]) return redis.call('get',KEYS[1])", "1 key", (true, 101, 5)),
         ("#!lua\\nreturn redis.call('get','key')", "0", (true, 64, 5)),
@@ -255,7 +256,7 @@ fn cb_l6_what_replicas_are_sent() {
         (&["SET key value"][..], (true, 33, 38)),
         (&["SET key value", "DEL key"], (true, 55, 64)),
         (&["MSET key v {key}2 w"], (true, 49, 54)),
-        // MULTI and EXEC of the stream count, SELECT does not.
+        // MULTI and EXEC of the stream count; SELECT does not.
         (&["MULTI", "SET key value", "SET key value", "EXEC"], (true, 95, 14 + 66 + 29)),
         (&["MULTI", "SET key value", "EXEC"], (true, 62, 9 + 33)),
         (&["GET key"], (true, 22, 5)),
@@ -291,7 +292,7 @@ fn cb_l3_counters_begin_again() {
     check(&mut rig, &["SET key value"], (true, 33, 5));
     rig.check("CONFIG RESETSTAT", "+OK");
     assert_eq!(counted(&mut rig, "key"), (false, 0, 0));
-    // A slot that leaves and returns starts anew, and others keep their counts.
+    // The counts of a slot that leaves and returns begin at zero; other slots keep their counts.
     check(&mut rig, &["SET key value", "SET bar value"], (true, 33, 5));
     rig.check("CLUSTER DELSLOTS 12539", "+OK");
     rig.check("CLUSTER ADDSLOTS 12539", "+OK");

@@ -254,7 +254,7 @@ fn what_two_reads_hold_together_is_known() {
     let each_alone: usize = rig.reads.iter().map(|(_, read)| read.retained_bytes()).sum();
     let together = retained(&mut rig, &[first, second]);
     assert!(each_alone < 50_000 && together > 1_000_000, "{each_alone}, {together}");
-    // The first read ends: the remaining memory is the other's alone.
+    // The first read ends, so only the other read holds the remaining memory.
     rig.reads.remove(0);
     let alone = rig.reads[0].1.retained_bytes() as u64;
     assert_eq!(retained(&mut rig, &[second]), alone);
@@ -388,8 +388,8 @@ fn the_time_of_both_threads_is_counted_at_the_end() {
     assert_eq!(large, "[]", "the default is a megabyte");
 }
 
-/// A client that takes its reply slowly does not count as a delay of the server, but a read that waits
-/// for the thread meanwhile is delayed.
+/// A client that takes its reply slowly does not count as a delay of the server, but a read that waits for
+/// the thread during this time is delayed.
 #[test]
 fn latency_tells_how_long_replies_took_and_how_long_reads_waited_for_a_thread() {
     let (mut rig, other) = with_list(100_000);
@@ -427,7 +427,7 @@ fn latency_tells_how_long_replies_took_and_how_long_reads_waited_for_a_thread() 
     rig.check_as(other, "LATENCY HISTORY slow-read", "[[:1700000000, :50]]");
 }
 
-/// A read that waited, and then runs in place because its key is gone, has waited all the same.
+/// A read that waited, and then runs in place because its key is gone, nevertheless counts as having waited.
 #[test]
 fn latency_counts_the_wait_of_a_read_that_needs_no_thread_any_more() {
     let (mut rig, other) = with_list(10_000);
@@ -546,7 +546,7 @@ fn a_reply_waits_for_the_last_write_before_its_moment() {
     assert_eq!(rig.engine.output_position(second), behind, "its moment was behind the write");
 }
 
-/// A rig with a set `s` of `members` members, and another client.
+/// A rig with a set `s` of `members` members, and another client; slow reads are suspended.
 fn with_set(members: usize) -> (Rig, SessionKey) {
     let mut rig = Rig::new();
     let numbers: Vec<String> = (0..members).map(|number| format!("member:{number}")).collect();
@@ -616,7 +616,7 @@ fn a_read_counts_whose_client_goes_while_its_reply_is_produced() {
         }
         let stats = rig.run_as(other, "INFO commandstats");
         assert!(!stats.contains(&format!("cmdstat_{name}:")), "{stats}");
-        // The connection is lost, then closed: the command counts once.
+        // The connection is lost, and then closed, but the command counts once.
         rig.engine.client_lost(client, &mut rig.process);
         rig.engine.disconnect(client, &mut rig.process);
         let stats = rig.run_as(other, "INFO commandstats");
@@ -639,8 +639,8 @@ fn a_pop_that_waits_for_a_thread_has_not_happened() {
     assert_eq!(rig.run_as(watcher, "SCARD s"), ":14000");
     rig.finish_read();
     assert_eq!(members_of(&got(&mut rig, second)).len(), 6000);
-    // A pop that waits and is not wanted any more changes nothing, nor does a pop whose key has another
-    // type by then.
+    // A waiting pop that is no longer wanted changes nothing, nor does a pop whose key has another type when
+    // its turn comes.
     rig.output(rig.client);
     rig.run("SMEMBERS s");
     rig.run_as(second, "SPOP s 6000");
@@ -667,7 +667,8 @@ fn a_pop_happens_where_nobody_is_sent_its_reply() {
     assert!(reply.ends_with("], :8000]"), "{}", &reply[reply.len() - 40..]);
 }
 
-/// Neighbours in the order of hashes are popped, at random positions: each member is popped equally often.
+/// A pop takes neighbours in the order of hashes, at a random position. Over many pops, each member is popped
+/// equally often.
 #[test]
 fn every_member_is_popped_as_often() {
     let (mut rig, other) = with_set(2400);

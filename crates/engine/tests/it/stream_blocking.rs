@@ -2,7 +2,7 @@
 
 use sluice_testkit::{Rig, render};
 
-/// Output of a client since the last call.
+/// The rendered output of a client since the last call.
 fn got(rig: &mut Rig, client: sluice_base::SessionKey) -> String {
     render(&rig.output(client))
 }

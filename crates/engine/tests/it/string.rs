@@ -15,7 +15,7 @@ fn fed(script: &[(&str, &str)]) {
         }
         let reply = rig.run(line);
         assert!(!reply.starts_with('-'), "{line}: {reply}");
-        // Arguments that depend on the clock are at 1700000000 seconds and some.
+        // Times in the arguments are a little later than 1700000000 seconds, so they begin with 17000.
         let sent = rig.fed(replica);
         let sent: Vec<&str> =
             sent.split(' ').map(|word| if word.starts_with("17000") { "TIME" } else { word }).collect();

@@ -1,11 +1,12 @@
-//! CLIENT TRACKING: receivers and order of invalidations, and that no client keeps a stale copy.
+//! Tests of CLIENT TRACKING: the receivers and the order of invalidations, and that no client keeps a stale
+//! copy.
 
 use sluice_base::{Rng, SessionKey};
 use sluice_replication::HistoryPoint;
 use sluice_testkit::{Rig, RigLink, render};
 use std::collections::BTreeMap;
 
-/// Output of a client since the last call, as a line: `|` for line ends.
+/// The output of a client since the last call, as one line with `|` for line ends.
 fn told(rig: &mut Rig, client: SessionKey) -> String {
     String::from_utf8_lossy(&rig.output(client)).replace("\r\n", "|")
 }
@@ -19,16 +20,16 @@ fn tracker(options: &str) -> (Rig, SessionKey) {
     (rig, client)
 }
 
-/// The push of one key.
+/// The push that invalidates one key.
 fn push(key: &str) -> String {
     format!(">2|$10|invalidate|*1|${}|{key}|", key.len())
 }
 
-/// The push of all keys.
+/// The push that invalidates all keys.
 const ALL: &str = ">2|$10|invalidate|_|";
 
-/// Rows: a preparation, a command by which the tracking client reads keys, a command of another client, and
-/// the keys that the reader is then told of.
+/// Each row has a preparation, a command by which the tracking client reads keys, a command of another
+/// client, and the keys that are then reported to the reader.
 const CHANGES: &[(&str, &str, &str, &[&str])] = &[
     ("", "GET k", "SET k 1", &["k"]),
     ("SET k 1", "GET k", "SET k 1", &["k"]),
@@ -70,7 +71,7 @@ fn readers_are_told_of_the_keys_that_change() {
         rig.run(write);
         let expected: String = keys.iter().map(|key| push(key)).collect();
         assert_eq!(told(&mut rig, client), expected, "{before}; {read}; {write}");
-        // Once: a key that was not read again is not reported again.
+        // A key that was not read again is not reported again.
         rig.run(write);
         assert_eq!(told(&mut rig, client), "", "{before}; {read}; {write}; again");
     }
@@ -135,7 +136,7 @@ fn optin_and_optout_are_for_the_next_command_or_transaction() {
         assert_eq!(run(&mut rig, &["GET k"]), !expected, "{options}");
         assert_eq!(run(&mut rig, &[&caching, "GET k"]), expected, "{options}");
         assert_eq!(run(&mut rig, &[&caching, "CLIENT ID", "GET k"]), expected, "{options}");
-        // A request that is no command counts as the next one, too.
+        // A request that is no command counts as the next command, too.
         for between in ["PING", "NOSUCH", "GET"] {
             assert_eq!(run(&mut rig, &[&caching, between, "GET k"]), !expected, "{options}, {between}");
         }
@@ -318,7 +319,7 @@ fn the_table_has_a_bound_and_its_victims_are_named() {
     assert_eq!(known.len(), 10);
     let info = rig.run("INFO stats");
     assert!(info.contains("tracking_total_keys:10") && info.contains("tracking_total_items:10"), "{info}");
-    // After the bound was lowered, the table is cut down to it at the end of the iteration.
+    // A lowered bound takes effect at the end of the iteration.
     rig.run("CONFIG SET tracking-table-max-keys 3");
     rig.end_iteration();
     assert_eq!(told(&mut rig, client).matches("invalidate").count(), 7);
@@ -372,8 +373,8 @@ fn nothing_is_left_of_keys_that_a_flush_has_emptied() {
     assert_eq!(told(&mut rig, client), push("k7"));
 }
 
-/// A client with many prefixes turns tracking off: its prefixes are removed in slices, and one that it
-/// registers again meanwhile is not removed with them.
+/// A client with many prefixes turns tracking off, and its prefixes are removed in slices. A prefix that the
+/// client registers again before the end of the removal is not removed with them.
 #[test]
 fn prefixes_of_a_client_that_has_ended_are_removed_in_slices() {
     let (mut rig, stays) = tracker("BCAST PREFIX k1 PREFIX q");
@@ -486,7 +487,7 @@ fn a_client_that_redirects_while_too_much_waits_drops_all() {
     assert_eq!(told(&mut rig, target), ALL);
 }
 
-/// Clients with caches read, while others change everything that can change: once a client has read its
+/// Clients with caches read, while others change everything that can change. Once a client has read its
 /// pushes, each of its remaining copies equals the key's value.
 #[test]
 fn a_cache_is_never_stale() {
@@ -549,7 +550,7 @@ impl Model {
 
     fn key(&mut self) -> String {
         match self.rng.below(20) {
-            // Names so long that the table does not keep them even if the key is absent.
+            // The names are so long that the table does not keep them even if the key is absent.
             number @ 17.. => format!("k{number}{}", "x".repeat(2000)),
             number => format!("k{number}"),
         }
@@ -587,8 +588,8 @@ impl Model {
                     95 => format!("MOVE {key} 1"),
                     _ => format!("APPEND {key} x"),
                 };
-                // About a third of the changes are made by a tracking client. With NOLOOP it is not told of
-                // its own changes, so it drops its copies itself (below).
+                // About a third of the changes are made by a tracking client. With NOLOOP, this client is not
+                // told of its own changes, so it drops its copies itself (below).
                 let writes =
                     self.rng.below(3) == 0 && !line.starts_with("CONFIG") && !line.starts_with("DEBUG");
                 let writer = if writes { self.clients[at].key } else { self.rig.client };
@@ -636,7 +637,7 @@ impl Model {
     }
 }
 
-/// RESP2 and RESP3 have different forms of null.
+/// The contents of a rendered reply; the null of RESP2 and that of RESP3 both give an empty text.
 fn copy_of(rendered: &str) -> String {
     if rendered == "null" || rendered == "nil" { String::new() } else { rendered.to_owned() }
 }
@@ -669,8 +670,8 @@ fn read(got: &str, copies: &mut BTreeMap<String, String>, key: Option<&str>) {
     }
 }
 
-/// Changes of a suspended transaction are reported after its whole reply, and to no other client that
-/// is served meanwhile.
+/// Changes of a suspended transaction are reported after its whole reply, and to no other client that is
+/// served during the suspension.
 #[test]
 fn a_reply_that_stands_still_is_not_cut() {
     let (mut rig, client) = tracker("");
@@ -692,7 +693,7 @@ fn a_reply_that_stands_still_is_not_cut() {
 }
 
 /// Changes under a prefix, which are gathered until the iteration ends, also wait while a transaction is
-/// suspended: each client gets one array, after the transaction's reply.
+/// suspended. Each client gets one array, after the transaction's reply.
 #[test]
 fn prefixes_wait_for_the_end_of_a_unit() {
     let (mut rig, client) = tracker("BCAST");
@@ -808,7 +809,7 @@ fn no_command_leaves_the_table_above_its_bound() {
     assert_eq!(told(&mut rig, client).matches("invalidate").count(), 0, "they came behind the replies");
 }
 
-/// A lowered bound is reached soon: rows are evicted for half a millisecond of each iteration.
+/// A lowered bound is reached soon, because rows are evicted for half a millisecond of each iteration.
 #[test]
 fn a_lower_bound_is_reached_by_time_and_not_by_a_number_of_rows() {
     let (mut rig, client) = tracker("");
@@ -829,7 +830,7 @@ fn a_lower_bound_is_reached_by_time_and_not_by_a_number_of_rows() {
     assert_eq!(total(&mut rig, "tracking_total_keys"), 10);
 }
 
-/// A name that is kept counts as a key for each 64 bytes.
+/// A name that is kept counts as one key for each 64 bytes of the name.
 #[test]
 fn the_bound_of_keys_bounds_the_bytes_of_names() {
     let (mut rig, client) = tracker("");
@@ -840,7 +841,7 @@ fn the_bound_of_keys_bounds_the_bytes_of_names() {
         rig.run_as(client, &format!("GET {number:04}{}", "x".repeat(1020)));
         assert!(total(&mut rig, "tracking_total_keys") <= 1000 / 17);
     }
-    // Beside the names: a thousand shards, each with room for some rows.
+    // In addition to the names, there are a thousand shards, each with room for some rows.
     assert!(tracked(&rig) < before + 1000 * 64 + 300_000, "{} after {before}", tracked(&rig));
     // The name of an existing key is not kept.
     for number in 0..100 {
@@ -966,7 +967,7 @@ fn prefixes_are_told_the_names_that_their_user_may_read() {
 #[test]
 fn prefixes_are_told_no_names_of_databases_that_their_user_may_not_select() {
     let mut rig = Rig::new();
-    // One selector has to allow both: the key and its database.
+    // One selector has to allow both the key and its database.
     let users = [
         ("zero", "~* db=0", &["a", "both"][..]),
         ("several", "~a* db=0 (~b* +@all db=3)", &["a", "b3", "both"]),

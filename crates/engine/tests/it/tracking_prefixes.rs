@@ -5,7 +5,7 @@ use sluice_base::{Rng, SessionKey};
 use sluice_testkit::Rig;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A client of a user that tracks with these options.
+/// Connects a client that acts as `user` and tracks with BCAST and these options.
 fn connect(rig: &mut Rig, user: &str, options: &str) -> SessionKey {
     let client = rig.connect();
     rig.run_as(client, &format!("HELLO 3 AUTH {user} x"));
@@ -93,7 +93,7 @@ fn nothing_is_left_out_while_changes_are_on_their_way() {
             }
         }
         rig.process.us_each_look = 600;
-        // By client: names that must still be sent to it.
+        // For each client, the names that must still be sent to it.
         let mut due: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for round in 0..40 {
             let writer = clients[rng.below(12) as usize];
@@ -102,7 +102,8 @@ fn nothing_is_left_out_while_changes_are_on_their_way() {
             let names: Vec<String> = (from..from + 1 + rng.below(200))
                 .map(|number| format!("{}:{number}", ["mine", "other", "own"][number as usize % 3]))
                 .collect();
-            // A name sent before a change says nothing of that change.
+            // The output is read before the change, because a name that was sent before a change does not
+            // report it.
             (0..12).for_each(|at| read(&mut rig, &clients, at, &mut due));
             write(&mut rig, writer, &names);
             for (at, (client, user, options)) in clients.iter().enumerate() {

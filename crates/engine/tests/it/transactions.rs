@@ -229,8 +229,8 @@ fn a_transaction_with_a_write_waits_for_the_end_of_a_pause() {
 
 #[test]
 fn a_watched_key_that_changes_makes_exec_answer_nil() {
-    // Rows: a command before WATCH, and one between WATCH and EXEC, sent by the watching or by another
-    // client.
+    // Each row has a command before WATCH, and one between WATCH and EXEC, which the watching client or
+    // another client sends.
     let changes = [
         ("SET k v", "SET k v"),
         ("SET k v", "DEL k"),
@@ -275,7 +275,7 @@ fn a_watched_key_that_changes_makes_exec_answer_nil() {
 
 #[test]
 fn regress_a_change_of_a_group_is_a_change_of_its_stream() {
-    // As since 9.1.3.
+    // The reference behaves in this way since 9.1.3.
     for change in [
         "XGROUP CREATE k other $",
         "XGROUP SETID k g 0",
@@ -320,7 +320,7 @@ fn what_is_no_change_of_a_watched_key_lets_exec_run() {
         ("XGROUP CREATE k g $ MKSTREAM", "XACK k g 1-1"),
         ("XGROUP CREATE k g $ MKSTREAM", "XGROUP DESTROY k none"),
         ("SELECT 2", "FLUSHDB"),
-        // Fields that are stored with an expiry time in the past, and did not exist before.
+        // The fields are stored with an expiry time in the past, and did not exist before.
         ("PING", "HSETEX k PX 0 FIELDS 1 a 1"),
         ("HSET k a 1", "HSETEX k PXAT 1 FIELDS 1 b 1"),
     ];
@@ -346,8 +346,8 @@ fn a_key_that_had_expired_when_it_was_watched_was_absent() {
     rig.check("EXISTS k", ":0");
     rig.check("MULTI", "+OK");
     rig.check("EXEC", "[]");
-    // A storing command with an empty result deletes the expired key, which does not count as a change; one
-    // that stores something changes the key.
+    // A storing command with an empty result deletes the expired key, which does not count as a change; a
+    // command that stores something changes the key.
     for (line, is_changed) in [("SDIFFSTORE k none", false), ("SDIFFSTORE k set", true)] {
         rig.run("SADD set a");
         rig.run("SET k v PX 1");

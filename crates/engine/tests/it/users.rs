@@ -190,7 +190,7 @@ const fn tested_by(on: &WaitFor) -> &'static str {
         WaitFor::SlowRead { .. } => "behind_slow_reads_of_others",
         WaitFor::Keys(_) => "behind_a_key",
         WaitFor::UserLoads => "behind_the_loads_of_others",
-        // The command has run: the rest of its reply is waited for.
+        // The command has run, and the client waits only for the rest of its reply.
         WaitFor::Unit => "in_an_exec_that_stood_still",
         WaitFor::Load
         | WaitFor::Users
@@ -208,8 +208,8 @@ fn every_way_to_wait_is_listed() {
     assert_eq!(tested_by(&WaitFor::Held), "behind_a_unit_that_stood_open");
 }
 
-/// Takes the right to SET from `u` and lets the client, whose SET of `k` waits, go on: the reply is a
-/// refusal, nothing has changed, and the refusal is logged.
+/// Takes the right to SET from `u`, and lets the client, whose SET of `k` waits, continue. The reply must be
+/// a refusal that is logged, and nothing may have changed.
 fn refused_behind(rig: &mut Rig, client: SessionKey, go_on: impl FnOnce(&mut Rig)) {
     assert_eq!(got(rig, client), "", "it waits");
     rig.check("ACL SETUSER u -set", "+OK");
@@ -301,7 +301,7 @@ fn behind_slow_reads_of_others() {
     let elements: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     rig.run(&format!("RPUSH l {}", elements.join(" ")));
     rig.holds_reads = true;
-    // One thread produces replies: the second read waits for it.
+    // One thread produces replies, so the second read waits for it.
     let other = rig.connect();
     rig.run_as(other, "LRANGE l 0 -1");
     assert_eq!(rig.run_as(client, "LRANGE l 0 -1"), "");
@@ -625,7 +625,7 @@ fn changes_without_end_do_not_keep_a_load_from_its_own() {
     };
     assert_eq!((reply.as_str(), rounds), ("+OK", 3));
     rig.check_as(other, "ACL USERS", "[\"default\", \"late\"]");
-    // The next load starts anew.
+    // The next load counts its attempts from the beginning.
     rig.check_as(other, "ACL SETUSER busy on", "+OK");
     rig.finish_user_loads();
     assert_eq!((got(&mut rig, next), rig.user_loads.len()), (String::new(), 1));

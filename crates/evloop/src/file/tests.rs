@@ -1,4 +1,4 @@
-//! The outcome of one system call of a file operation, made by a driver or a thread.
+//! Tests the outcome of one system call of a file operation, which a driver or a thread makes.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Reaping by descriptor and by number.
+//! Tests of reaping children by descriptor and by number.
 #![allow(clippy::zombie_processes, reason = "reaped by what is tested")]
 
 use std::process::{Child, Command, Stdio};
@@ -27,7 +27,7 @@ fn whom(child: &Child, number: i32) -> WaitTarget {
 fn a_number_that_belongs_to_another_child_meanwhile_is_not_reaped() {
     let mut first = ended(1);
     let mut second = ended(2);
-    // As if the system had reused the process id of the first child for the second child.
+    // The target is as if the system had reused the process id of the first child for the second child.
     let first_then = whom(&first, second.id() as i32);
     assert_eq!(first.wait().expect("somebody else is faster").code(), Some(1));
     assert!(matches!(first_then.reap(), Some(Exit::NoChild)));

@@ -1,4 +1,4 @@
-//! The cursor compared with a concatenation of the bytes.
+//! Compares the cursor with a concatenation of the bytes.
 
 use sluice_base::Rng;
 

@@ -1,4 +1,4 @@
-//! The heap compared with an ordered map.
+//! Compares the heap with an ordered map.
 
 use std::collections::BTreeMap;
 

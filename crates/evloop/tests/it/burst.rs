@@ -1,4 +1,4 @@
-//! The amount of one connection's data that the ring takes in at once.
+//! Tests how much of one connection's data the ring takes in at once.
 
 use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
@@ -68,7 +68,8 @@ fn a_flooded_source_takes_few_ring_buffers_in_an_iteration_and_loses_nothing() {
     assert_eq!(got, sent);
     assert!(most > 0);
     if ends_receives() {
-        // Sixteen chunks of bytes; a few receives may be short of a chunk.
+        // The limit is sixteen chunks of bytes. Some receives may return less than a chunk, so there may be
+        // more buffers.
         assert!(most <= 32, "{most} buffers in one iteration");
         assert_eq!(lp.metrics().starvations, 0);
     }

@@ -134,7 +134,7 @@ fn ev_s10_s11_watches_report_once_what_they_asked_for() {
     });
 }
 
-/// A connection that has been started; or the error, where the kernel reports it at once.
+/// Starts a connection; returns the error if the kernel reports it at once.
 fn dial(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("a socket");
@@ -157,7 +157,7 @@ fn a_connection_that_was_begun_has_room_when_it_is_made_or_refused() {
         }
         let fd = lp.fd(source).expect("open");
         assert_eq!(sockopt::socket_error(fd).expect("a socket"), Ok(()));
-        // A connection like any other from now on.
+        // From now on, the connection is like any other.
         lp.recv_start(source);
         let (mut peer, _) = listener.accept().expect("connected");
         peer.write_all(b"hello").expect("written");
@@ -632,7 +632,7 @@ fn what_came_before_a_fill_was_asked_for_is_at_its_beginning() {
     });
 }
 
-/// Bytes held in many chunks, of which a fill takes the first few: the others must follow it.
+/// The bytes are held in many chunks, of which a fill takes the first few; the others must follow it.
 #[test]
 fn fills_and_receives_in_turn_lose_no_byte() {
     on_each_with(&Config { chunk_bytes: 64, ring_buffers: 8, ..Config::default() }, |mut lp| {
@@ -787,7 +787,7 @@ fn a_month_is_not_too_long_and_not_at_once() {
     });
 }
 
-/// More completions than the queue holds, and more receives than there are buffers.
+/// There are more completions than the queue holds, and more receives than buffers.
 #[test]
 fn a_small_ring_with_few_buffers_loses_nothing() {
     let config = Config { ring_entries: 2, ring_buffers: 2, events_per_iteration: 7, ..Config::default() };
@@ -816,7 +816,8 @@ fn a_small_ring_with_few_buffers_loses_nothing() {
     });
 }
 
-/// All are reported at once, although the kernel does the deferred work of a ring in portions of twenty.
+/// All ready sources are reported at once, although the kernel does the deferred work of a ring in portions
+/// of twenty.
 #[test]
 fn a_hundred_ready_sources_come_in_one_iteration() {
     for backend in [Backend::Epoll, Backend::IoUring, Backend::Poll] {

@@ -1,4 +1,5 @@
-//! The application on mio: edge-triggered, with its own list of connections that may have more input.
+//! The application on mio, with edge-triggered registrations and a list of connections that may have more
+//! input.
 
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
@@ -27,8 +28,8 @@ struct Mio {
 #[derive(Clone, Copy, Default)]
 struct State {
     listed: bool,
-    /// Whether the peer has closed its direction: no further edge follows, so the connection is read until
-    /// its end is reached.
+    /// Whether the peer has closed its direction, or the connection has an error. No further edge follows
+    /// then, so the connection is read until its end is reached.
     read_closed: bool,
 }
 

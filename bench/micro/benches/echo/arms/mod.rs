@@ -1,4 +1,4 @@
-//! The server arms. Each is the same application on another event loop.
+//! The server arms. Each arm runs the same application on a different event loop.
 
 mod mio_loop;
 mod ours;
@@ -14,9 +14,10 @@ use self::pace::Reading;
 use super::app::{App, Taking};
 use super::machine::pin;
 
-/// Serves with this setup until the process is ended: `epoll`, `io_uring`, `poll`, `mio` or `polling`,
-/// followed after slashes by a number of ring buffers, `small` (eight of them), `direct` (large values are
-/// received at their final place) or, for mio, `drain` (a connection is read until it is empty).
+/// Serves with this setup until the process is ended. The setup is `epoll`, `io_uring`, `poll`, `mio` or
+/// `polling`. Options follow after slashes: a number of ring buffers, `small` (eight ring buffers), `direct`
+/// (large values are received at their final place) or, for mio, `drain` (a connection is read until it is
+/// empty).
 pub fn serve(setup: &str) {
     let mut words = setup.split('/');
     let driver = words.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The application on polling, level-triggered, so that registrations need no renewal.
+//! The application on the crate `polling`, with level-triggered registrations, which need no renewal.
 #![allow(unsafe_code)]
 
 use std::net::TcpListener;
@@ -11,8 +11,8 @@ use super::sockets::{Flushed, Reads, Sockets};
 use crate::app::App;
 
 const LISTENER: usize = usize::MAX - 1;
-/// System calls of one wait of the crate on Linux: setting the timer, renewing its interest, the wait,
-/// reading the notifier, renewing its interest (version 3.11).
+/// Number of system calls that one wait of the `polling` crate (version 3.11) makes on Linux: setting the
+/// timer, renewing its interest, the wait, reading the notifier, renewing its interest.
 const CALLS_PER_WAIT: u64 = 5;
 
 pub fn serve(listener: TcpListener, app: App) {

@@ -32,9 +32,9 @@ struct Peer {
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// As many bytes as requested: there may be more.
+    /// As many bytes as requested were received, so there may be more.
     Full,
-    /// Fewer bytes than requested: nothing more to read for now.
+    /// Fewer bytes than requested were received, so there is nothing more to read for now.
     Short,
     Nothing,
     /// The end of the stream, or an error.
@@ -45,12 +45,12 @@ pub enum Reads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
     All,
-    /// The socket is full, for the first time since it took everything.
+    /// The socket is full, and was not full before this flush.
     Blocked,
     StillBlocked,
     /// The socket was full before, and now everything is sent.
     Unblocked,
-    /// No more can be sent: the connection is to be closed.
+    /// No more can be sent, so the connection must be closed.
     Over,
 }
 

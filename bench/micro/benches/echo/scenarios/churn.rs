@@ -98,8 +98,8 @@ struct Churn {
 struct Client {
     stream: TcpStream,
     got: usize,
-    /// The time from which the end of the connection is awaited: that of the client's own close, or of the
-    /// last byte of the reply.
+    /// The time at which the wait for the end of the connection begins: when the client has closed its side,
+    /// or when the last byte of the reply has arrived.
     asked_ns: u64,
 }
 
@@ -112,7 +112,8 @@ impl Churn {
         Churn { set: Set::new(), clients: Vec::new(), ender, request: message(kind, BYTES), total: 0 }
     }
 
-    /// Runs for `ns`; returns connections, nanoseconds, and the times until the server's close arrived.
+    /// Runs for `ns`; returns the number of connections, the nanoseconds, and the times until the server's
+    /// close arrived.
     fn window(&mut self, port: u16, ns: u64) -> (u64, u64, Histogram) {
         let mut fin = Histogram::new();
         let before = self.total;
@@ -149,7 +150,7 @@ impl Churn {
         self.clients[index] = Some(Client { stream, got: 0, asked_ns: 0 });
     }
 
-    /// Receives; returns whether the end has arrived.
+    /// Receives from a client's connection; returns whether the end of the connection has arrived.
     fn pull(&mut self, index: usize, fin: &mut Histogram) -> bool {
         let Some(client) = &mut self.clients[index] else { return false };
         let mut reply = [0; BYTES];

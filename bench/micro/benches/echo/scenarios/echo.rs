@@ -7,7 +7,7 @@ use crate::machine::Server;
 use crate::report::{Report, Table};
 use crate::wire::{Kind, message};
 
-/// Bytes of a message, connections, requests in a batch.
+/// The message size, the number of connections, and the number of requests in a batch.
 #[derive(Clone, Copy)]
 struct Case {
     bytes: usize,
@@ -16,9 +16,9 @@ struct Case {
 }
 
 const CONNECTIONS: [usize; 5] = [1, 16, 64, 256, 1024];
-/// poll(2) costs time for each descriptor: above this number it is not measured.
+/// poll(2) costs time for each descriptor, so it is not measured with more connections than this.
 const POLL_MAX: usize = 64;
-/// Maximum bytes in flight; above it, the kernel's memory would be measured.
+/// Maximum bytes in flight; with more, the kernel's memory would be measured.
 const UNDER_WAY_MAX: usize = 64 << 20;
 
 fn cases(args: &Args) -> Vec<Case> {
@@ -94,7 +94,7 @@ fn run_case(args: &Args, report: &mut Report, case: Case) {
     report.gate(None, &text);
 }
 
-/// Prints the requested arms other than epoll and io_uring.
+/// Prints the ratio to epoll of each requested arm other than epoll and io_uring.
 fn more(report: &mut Report, table: &Table, arms: &[&str]) {
     for arm in arms.iter().filter(|arm| !["epoll", "io_uring"].contains(arm)) {
         let ratio = table.ratio(arm, "epoll", "ops/cpu s");

@@ -103,8 +103,9 @@ impl Fan {
         Fan { set, streams, got, request: message(Kind::Publish, BYTES), scratch: vec![0; 4096] }
     }
 
-    /// Publishes for `ns`, each message after all have received the previous one; returns messages,
-    /// nanoseconds, and the times until the last subscriber had a message and the publisher its reply.
+    /// Publishes for `ns`, and sends each message after all subscribers have received the previous one.
+    /// Returns the number of messages, the nanoseconds, and the times until the last subscriber had a message
+    /// and the publisher its reply.
     fn window(&mut self, ns: u64) -> (u64, u64, Histogram) {
         let mut last = Histogram::new();
         let began = now_ns();

@@ -14,7 +14,7 @@ const PINGERS: usize = 100;
 const BYTES: usize = 64;
 /// Interval of each pinger, ns.
 const PERIOD_NS: u64 = 10_000_000;
-/// Bytes of the flooder's messages, sent at once.
+/// Length in bytes of the flooder's buffer of messages, which is written again and again.
 const FLOOD_BYTES: usize = 16 * 1024;
 
 const COLUMNS: [Column; 7] = [
@@ -76,9 +76,9 @@ pub fn run(args: &Args, report: &mut Report) {
     }
 }
 
-/// Checks the bound of a ping's wait: at most the current iteration and the ping's own one, each with one
-/// chunk of the flood. Other work of the machine only makes waits longer, so the quietest rounds are
-/// compared with the bound.
+/// Checks the bound of a ping's wait: a ping waits at most for the current iteration and for the iteration
+/// that reads the ping, and each of them reads one chunk of the flood. Other work of the machine only makes
+/// waits longer, so the quietest rounds are compared with the bound.
 fn gate(report: &mut Report, arm: &str, absent: &Table, present: &Table) {
     let flood = present.spread(arm, "flood MiB/s").mid;
     let busy = present.spread(arm, "cpu %").mid / 100.0;
@@ -144,7 +144,7 @@ impl Pings {
         }
     }
 
-    /// Sends pings by the clock for `ns`, and then waits for the missing replies.
+    /// Sends pings at fixed intervals for `ns`, and then waits for the missing replies.
     fn window(&mut self, ns: u64, flooder: Flooder) -> Seen {
         let mut seen = Seen { latency: Histogram::new(), wall_ns: 0, flooded: 0 };
         let began = now_ns();
@@ -168,8 +168,8 @@ impl Pings {
         seen
     }
 
-    /// Sends the next pinger's ping, unless that pinger's last ping is unanswered: then the one long wait
-    /// of the last ping counts.
+    /// Sends the next pinger's ping, unless the previous ping of this pinger is unanswered. In that case,
+    /// only the one long wait of the previous ping counts.
     fn ping(&mut self, now: u64) {
         let pinger = &mut self.pingers[self.next_pinger];
         self.next_pinger = (self.next_pinger + 1) % PINGERS;

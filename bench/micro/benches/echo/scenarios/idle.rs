@@ -94,8 +94,8 @@ fn run_count(args: &Args, report: &mut Report, idle: usize) {
     report.gate(None, &text);
 }
 
-/// Opens connections as `port:count` says, sends one message on each, and holds them until the process is
-/// ended.
+/// Opens `count` connections to `port` (`what` is `port:count`), sends one message on each, and holds them
+/// until the process is ended.
 pub fn hold(what: &str) {
     let (port, count) = what.split_once(':').expect("port:count");
     let (port, count) = (port.parse().expect("a port"), count.parse::<usize>().expect("a number"));

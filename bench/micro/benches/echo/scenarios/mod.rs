@@ -1,5 +1,5 @@
-//! The scenarios. Each is a function that runs its cases and states its gates (bounds that a figure must
-//! keep).
+//! The scenarios. Each scenario is a function that runs its cases and states its gates (bounds that a figure
+//! must keep).
 
 mod churn;
 mod echo;

@@ -131,8 +131,8 @@ fn rows_agree_with_all_keys() {
     }
 }
 
-/// In a cluster, the keys of a command that its `KeyRow` does not cover are searched again, which would cost
-/// SET hundreds of instructions.
+/// In a cluster, keys that a command's `KeyRow` does not cover are searched again; for SET, this would cost
+/// hundreds of instructions.
 #[test]
 fn a_row_is_whole_where_a_function_changes_nothing_but_flags() {
     let functions =

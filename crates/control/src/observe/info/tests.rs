@@ -1,4 +1,4 @@
-//! The table of fields, checked by itself and against the documentation.
+//! Checks the table of INFO's fields by itself and against the documentation.
 
 use sluice_numbers::info::families::{FAMILIES, FamilyKind};
 use sluice_numbers::info::fields::{FIELDS, FieldKind, FieldUnit, InfoField};
@@ -37,7 +37,7 @@ fn markdown() -> String {
     out
 }
 
-/// The families without a row in the fields, as a Markdown table.
+/// The metric families that belong to no field of INFO, as a Markdown table.
 fn markdown_of_families() -> String {
     let mut out = String::from("| metric | kind | meaning |\n|---|---|---|\n");
     for family in &FAMILIES {
@@ -94,7 +94,7 @@ fn no_two_rows_share_a_name_or_a_metric() {
     }
 }
 
-/// A text of `# HELP` is read without the row before it.
+/// Readers see a text of `# HELP` without the row before it, so the text must not refer to that row.
 #[test]
 fn no_text_leans_on_the_row_before() {
     let of_fields = FIELDS.iter().map(|field| (field.name, field.help));
@@ -125,7 +125,7 @@ fn names_say_whose_they_are_and_what_their_numbers_do() {
         let is_ours = name.starts_with("sluice_");
         assert!(is_ours || name.starts_with("redis_"), "{name}");
         assert!(name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_')), "{name}");
-        // Types and names of redis_exporter are fixed by dashboards, whatever the rules.
+        // Dashboards rely on the types and names of redis_exporter, so these names are exempt from the rule.
         assert!(!is_ours || is_counter == name.ends_with("_total"), "{name}");
         assert!(!help.is_empty() && !help.contains(['\\', '"', '\n']), "{name}");
     }

@@ -51,7 +51,7 @@ fn the_checks_are_asked_of_these_in_this_order() {
     }
 }
 
-/// The answers to an ECHO of a client, in EXEC and in a script, if `check` is the only check.
+/// The replies to ECHO from a client, in EXEC, and in a script, if `check` is the only check.
 fn answers(check: Check) -> [&'static str; 3] {
     let config = sluice_config::Config::default();
     let limits = std::sync::Arc::new(sluice_commands::Limits::new(&config));
@@ -110,8 +110,8 @@ fn answers(check: Check) -> [&'static str; 3] {
     ]
 }
 
-/// A check is made only for its own askers, if the server or the session has armed it. Where a check would
-/// postpone a queued command or a script's call, it rejects it.
+/// A check is made only for its own askers, if the server or the session has armed it. A check that postpones
+/// a client's command rejects a queued command or a script's call instead.
 #[test]
 fn each_asker_is_asked_what_concerns_it() {
     let all = Askers::CLIENT.and(Asker::Queued).and_calls(10);

@@ -1,4 +1,4 @@
-//! Files on a driver whose poller refuses a second registration.
+//! Tests of files on a driver whose poller refuses a second registration.
 
 use std::os::unix::net::UnixStream;
 
@@ -64,7 +64,7 @@ fn however_many_operations_cannot_wait_each_fails_on_its_own() {
     let mut driver = driver();
     let (file, read, _theirs) = reading(&mut driver);
     driver.file_start(file, FileOp::write(vec![1; 8 << 20]), Token(0));
-    // So many that a recursion over them would overflow any stack.
+    // There are so many operations that a recursion over them would overflow any stack.
     let count = 100_000;
     for token in 1..count {
         driver.file_start(file, FileOp::write(vec![1; 64]), Token(token));

@@ -1,4 +1,4 @@
-//! Shared by the conformance tests: every driver in turn, and events that must arrive.
+//! Helpers of the conformance tests, which run on every driver in turn and wait for events.
 #![allow(dead_code, missing_docs, reason = "each test program uses its part")]
 
 use std::os::fd::OwnedFd;

@@ -1,7 +1,7 @@
 use super::*;
 use sluice_base::Rng;
 
-/// Computes the full table and follows it back.
+/// Computes the LCS with the full table of lengths, and traces it back.
 fn naive(a: &[u8], b: &[u8]) -> (usize, Vec<u8>) {
     let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
     for i in 1..=a.len() {

@@ -1,4 +1,4 @@
-//! Drivers that are dropped with pending completions.
+//! Tests of drivers that are dropped with pending completions.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +20,8 @@ use crate::sys::uring::kernel::{Cqe, Kernel};
 use crate::sys::uring::{CANCEL, Other, Uring, ring};
 use crate::sys::wake::WakeFd;
 
-/// A driver with operations of every kind, some of them done and not taken; and the remaining peers.
+/// A driver with operations of every kind, some of which are done and not taken, and the peers that stay
+/// open.
 fn busy<K: Kernel>(config: &Config, iterations: usize) -> Option<(Uring<K>, Vec<UnixStream>)> {
     let wake = Arc::new(WakeFd::open().expect("a descriptor"));
     let mut driver = Uring::<K>::open(&config.clamped(), &wake).ok()?;
@@ -35,7 +36,7 @@ fn busy<K: Kernel>(config: &Config, iterations: usize) -> Option<(Uring<K>, Vec<
             _ => driver.recv_into(source, Vec::new(), 100),
         }
         theirs.write_all(&[1; 60]).expect("writes");
-        // Alternately more than fits the socket, and a few bytes.
+        // The lengths are alternately more than fits in the socket, and a few bytes.
         let len = if token % 2 == 0 { 4 << 20 } else { 10 };
         let sending = driver.send(source, SendBuf { head: vec![7; len], shared: Vec::new() });
         assert!(matches!(sending, Sending::InFlight));
@@ -80,7 +81,7 @@ fn comes_to_rest<K: Kernel>(config: &Config) {
 #[test]
 fn a_driver_comes_to_rest_with_completions_that_nobody_took() {
     comes_to_rest::<ring::KernelRing>(&Config::default());
-    // A ring with less room than completions.
+    // This ring has less room than there are completions.
     comes_to_rest::<ring::KernelRing>(&Config { ring_entries: 2, ring_buffers: 2, ..Config::default() });
     for sim_seed in 1..=12 {
         comes_to_rest::<SimRing>(&Config { sim_seed, ..Config::default() });
