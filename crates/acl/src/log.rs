@@ -21,7 +21,7 @@ pub enum Refusal {
     Request(Reason),
     /// A failed attempt to authenticate.
     Auth,
-    /// A TLS certificate none of whose names is the name of an enabled user.
+    /// A TLS certificate that names no enabled user.
     TlsCert,
 }
 
@@ -73,12 +73,13 @@ pub struct RefusalEntry {
     /// The refused command, key, channel or database; for an attempt to authenticate, the command or the
     /// page through which it was made; empty for a certificate. At most `TEXT_MAX` bytes.
     pub object: Vec<u8>,
-    /// The name of the user, or the name in the attempt or certificate; at most `TEXT_MAX` bytes.
+    /// The name of the user, or the name given in the attempt to authenticate or in the certificate; at most
+    /// `TEXT_MAX` bytes.
     pub username: Vec<u8>,
     /// The client of the latest refusal, described as in CLIENT INFO, or the peer of the metrics page; at
     /// most `TEXT_MAX` bytes.
     pub client_info: Vec<u8>,
-    /// Number of the entry since the server began, from 0.
+    /// Sequence number of the entry, from 0 since the server began.
     pub id: u64,
     /// Time of the first refusal, in milliseconds since 1970.
     pub created_ms: i64,

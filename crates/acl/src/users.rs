@@ -27,7 +27,7 @@ pub struct Users {
     all_channels: bool,
 }
 
-/// The reason why AUTH fails. The error reply is the same for all.
+/// The reason why AUTH fails. The error reply is the same for all reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum AuthError {
@@ -275,9 +275,9 @@ impl Users {
         user
     }
 
-    /// Takes over the users and roles of a file. A user whose name is in both keeps its identity, and so
-    /// its clients, as in the reference. Cost: O(users of both sets), and for each user that is in both the
-    /// comparison of its channels.
+    /// Takes over the users and roles of a file. A user whose name is in both sets keeps its identity, so its
+    /// clients stay connected, as in the reference. Cost: O(users of both sets), and for each user that is in
+    /// both the comparison of its channels.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
         let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), replaced: Vec::new() };
         let before = std::mem::take(&mut self.by_name);
