@@ -6,7 +6,7 @@
 
 use crate::heap;
 
-/// A histogram of durations in nanoseconds; longer than one second counts as one second.
+/// A histogram of durations in nanoseconds; a duration longer than one second counts as one second.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     /// 64 bits wide, so that no counter saturates: if one did, `powers` would exceed the sum of the counts.
@@ -67,7 +67,8 @@ impl Histogram {
     /// How many powers of two [`Histogram::by_power_of_two`] has.
     pub const POWERS: usize = BUCKETS / STEPS;
 
-    /// Counts by power of two: durations below 64 ns first; each further bound is twice the one before.
+    /// The counts by power of two. The first count is of durations below 64 ns; each further bound is twice
+    /// the bound before it.
     pub fn by_power_of_two(&self) -> [u64; Histogram::POWERS] {
         self.powers
     }

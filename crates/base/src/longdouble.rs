@@ -295,7 +295,8 @@ fn parse_short(parts: &DecimalParts<'_>) -> Option<X87DoubleExtended> {
     if exp10 >= 0 {
         return Some(rounded(u128::from(number) * u128::from(fives), Rest::None, exp10));
     }
-    // With the number's top bit set the quotient has 65 bits or more: one to round by, besides the remainder.
+    // With the number's top bit set the quotient has 65 bits or more, so there is at least one bit to round
+    // by in addition to the remainder.
     let shift = number.leading_zeros();
     let dividend = u128::from(number << shift) << 64;
     let divisor = u128::from(fives);
@@ -340,7 +341,8 @@ const FRACTION_UNIT: u64 = 100_000_000_000_000_000;
 const LIMB: u64 = 1_000_000_000;
 /// 5^27 is below 2^63.
 const FIVES_MAX: u32 = 27;
-/// Beyond this every value is infinite or zero: the range ends at 1.19e4932 and 3.6e-4951.
+/// Beyond this decimal exponent every value is infinite or zero, because the range ends at 1.19e4932 and
+/// 3.6e-4951.
 const DECIMAL_EXPONENT_MAX: i64 = 4960;
 const BINARY_EXPONENT_MAX: i64 = 16500;
 

@@ -193,7 +193,7 @@ pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     }
     let mut text = [0; 32];
     let mut rest = &mut text[..];
-    // The buffer holds 17 digits, a point, and an exponent of up to four bytes after its `e`.
+    // The buffer holds 17 digits, a point, an `e`, and after it an exponent of up to four bytes.
     if write!(rest, "{:.16e}", value.abs()).is_err() {
         return;
     }

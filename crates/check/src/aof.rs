@@ -152,7 +152,7 @@ fn begins_with_snapshot(path: &Path) -> io::Result<bool> {
     Ok(MAGICS.iter().any(|magic| start.starts_with(magic)))
 }
 
-/// How the reading of a file ended.
+/// The reason why the reading of a file ended.
 enum ReadingEnd {
     /// The file was read up to its end; the last command may be incomplete.
     End,
@@ -356,7 +356,8 @@ impl LogFile {
         console.say(&format!("0x{offset:>16x}: {what}"))
     }
 
-    /// Reports where commands begin again after an error, because a repair removes these commands too.
+    /// Reports the offset at which valid commands begin again after an error, because a repair removes these
+    /// commands too.
     fn print_what_follows(
         &self,
         file: &mut File,
@@ -463,7 +464,7 @@ impl LogFile {
             let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
             match options.open(&path) {
                 Ok(file) => break (path, file),
-                // A shorter name is tried, because with the time added the name is longer than the file
+                // A shorter name is tried, because the name with the added time is longer than the file
                 // system allows.
                 Err(error) if error.kind() == io::ErrorKind::InvalidFilename && !is_short => is_short = true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,

@@ -29,9 +29,9 @@
 //! share falls as the baseline grows, to 2 ppm after a second. The bound does not hold for the one
 //! millisecond after an anchor for which four tries in a row were descheduled between their readings: then
 //! it is half the shortest of the four brackets. A clock that is pushed back by less than a millisecond (a
-//! correction of an estimate, not a step) stands still until the true time has caught up; that keeps within
-//! the bound, because the correction does. Tests check all of this on a fake machine whose counter runs at
-//! 19.2 MHz to 5 GHz, with preemption, freezing, jumps, slewing and wrap-around.
+//! correction of an estimate, not a step) stands still until the true time has caught up; the error then
+//! stays within the bound, because the correction does. Tests check all of this on a fake machine whose
+//! counter runs at 19.2 MHz to 5 GHz, with preemption, freezing, jumps, slewing and wrap-around.
 
 #![deny(unsafe_code)]
 
