@@ -5,8 +5,8 @@
 //! that waits for a generation leaves when the write of that generation or a later one has ended; after a
 //! failed write votes are dropped, and the rest leaves only with `cluster-config-save-behavior best-effort`;
 //! (4) keys of a lost slot are deleted only when the file that a restart would read no longer names this node
-//! as the slot's owner, whatever `cluster-config-save-behavior` is: otherwise a restarted process would own a
-//! slot whose keys are deleted.
+//! as the slot's owner, whatever `cluster-config-save-behavior` is, because otherwise a restarted process
+//! would own a slot whose keys are deleted.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
@@ -133,7 +133,8 @@ impl Durable {
         }
     }
 
-    /// Notes that the file was read at the start: its claim may be sent, and this node owns `owned` in it.
+    /// Records that the file was read at the start, so the claim in it may be sent. `owned` are this node's
+    /// slots in the file.
     pub(crate) fn loaded(&mut self, published: PublishedView, owned: SlotSet) {
         (self.published, self.owned) = (published, Box::new(owned));
     }
@@ -143,8 +144,8 @@ impl Durable {
         self.owned.contains(slot)
     }
 
-    /// Whether it is time to log again that the node continues without its file; if so, the time of the log
-    /// line is noted.
+    /// Whether it is time to log again that the node continues without its file; if so, the present time is
+    /// recorded as the time of that log line.
     pub(crate) fn says_failure(&mut self, now: Ms) -> bool {
         let is_due = self.said_at.is_none_or(|at| now >= at.saturating_add(SAID_AGAIN_MS));
         if is_due {
@@ -240,8 +241,8 @@ impl Durable {
         self.held.retain(|(_, held)| !matches!(held, Withheld::Vote { .. }));
     }
 
-    /// Replaces the views that may be sent, because this node has a new id: claims of the old id must not
-    /// be sent with the new one.
+    /// Replaces the views that may be sent, because this node has a new id, and claims under the old id must
+    /// not be sent with the new one.
     pub(crate) fn renamed(&mut self, view: PublishedView) {
         if let Some(writing) = &mut self.writing {
             writing.view = view.clone();

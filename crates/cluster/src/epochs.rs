@@ -6,8 +6,8 @@ use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{ClusterNode, NodeIx};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Notes another node's current epoch; the highest counts (E-2). The epoch may be sent on before it is
-/// durable, because only this node's own epochs must be durable first (E-53).
+/// Handles another node's current epoch; this node keeps the highest one (E-2). The epoch may be sent on
+/// before it is durable, because only this node's own epochs must be durable first (E-53).
 pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     if epoch > m.epochs.current {
         m.epochs.current = epoch;
@@ -16,7 +16,7 @@ pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     published.current_epoch = published.current_epoch.max(epoch);
 }
 
-/// Notes a primary's config epoch: a higher one is accepted (E-3), and the current epoch becomes at least
+/// Handles a primary's config epoch. A higher one is accepted (E-3), and the current epoch becomes at least
 /// as high.
 pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     if epoch > m.table.node(ix).config_epoch {
@@ -32,8 +32,8 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
 }
 
 /// Ends the open election, so that the next one begins at once. Voters may have refused their votes, because
-/// this node's request had an older config epoch of its primary than they know (E-50). This node has only now
-/// learnt the new one, so the next request is not refused for this reason.
+/// this node's request named an older config epoch of this node's primary than the voters know (E-50). This
+/// node has only now learnt the new one, so the next request is not refused for this reason.
 fn ask_anew(m: &mut ClusterMachine) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     log!(
@@ -125,9 +125,9 @@ pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoc
     log!(m, Warning, "configEpoch collision with node {}. configEpoch set to {epoch}", m.name(sender));
 }
 
-/// Called when this node becomes a voter, perhaps in place of another one, which may have voted in any
-/// epoch up to the present one. This node then does not vote in these epochs: if both voters of one place
-/// voted in an epoch, two replicas could win that epoch (S-20).
+/// Called when this node becomes a voter, perhaps in place of another voter, which may have voted in any
+/// epoch up to the present one. This node then does not vote in these epochs, because two replicas could win
+/// an epoch in which both the former voter and its successor vote (S-20).
 pub(crate) fn takes_seat(m: &mut ClusterMachine) {
     m.epochs.last_vote = m.epochs.current;
     m.save();

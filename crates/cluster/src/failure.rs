@@ -31,8 +31,8 @@ pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// When a node with an unanswered ping is to be suspected; `None` if no ping is unanswered, or if the node
-/// is suspected already, is in handshake or has no address.
+/// The time at which a node with an unanswered ping is to be suspected; `None` if no ping is unanswered, or
+/// if the node is suspected already, is in handshake or has no address.
 pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
     let node = m.table.node(ix);
     if !node.is_up() || node.is_handshake() || node.is_without_address() {
@@ -42,8 +42,8 @@ pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
     since.checked_add(m.settings.node_timeout_ms)?.checked_add(1)
 }
 
-/// Handles the health of a node in gossip (G-10 item 3): a bad one from a voter is a report, a good one
-/// revokes the report.
+/// Handles the health of a node in gossip (G-10 item 3): bad health reported by a voter is a report of
+/// failure, good health revokes the report.
 pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: Opinion) {
     match opinion {
         Opinion::Failing => {
@@ -70,8 +70,8 @@ pub(crate) enum Opinion {
     Healthy,
 }
 
-/// Notes a report about a node that is not FAIL, with the next whole second of the wall clock as its time;
-/// `true` if it is the reporter's first.
+/// Stores a report about a node that is not FAIL, with the next whole second of the wall clock as its time;
+/// `true` if it is the reporter's first report about the node.
 fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     let at = m.time.now + (1_000 - m.time.wall_ms.rem_euclid(1_000)) as u64;
     let node = m.table.node_mut(ix);
@@ -92,8 +92,8 @@ pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
 }
 
 /// Marks a node as FAIL if this node suspects it and a quorum does (F-5). The times of reports are examined
-/// only if there are enough reports for a quorum in case all are recent: then either the node is marked, or
-/// old reports are dropped.
+/// only if the reports would suffice for a quorum in case all of them were recent. Then either the node is
+/// marked, or old reports are dropped.
 fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).health != NodeHealth::PFail {
         return;
@@ -141,8 +141,8 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::PFail => true,
         NodeHealth::Fail { since } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
-            // A node without replicas need not stay FAIL for a while: no replica could have taken over, so
-            // there is nothing to wait for (D22).
+            // A node without replicas need not stay FAIL for a while, because no replica can have taken over
+            // (D22).
             let has_heir = !node.replicas.is_empty() || is_made(Mistake::HeirlessStaysFailed);
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };

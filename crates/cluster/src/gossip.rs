@@ -41,8 +41,8 @@ pub(crate) fn entries(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_
     }
 }
 
-/// Handles the gossip entries of an unknown sender. This is wrong on purpose: it is called only if a test has
-/// switched on `Mistake::StrangersBelieved`.
+/// Handles the gossip entries of an unknown sender. This function is a mistake on purpose; it is called only
+/// if a test has switched on `Mistake::StrangersBelieved`.
 pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
     for entry in gossip.entries() {
         if m.table.find(&entry.node).is_none() {
@@ -51,7 +51,7 @@ pub(crate) fn of_stranger(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
     }
 }
 
-/// Adds a node that gossip names for the first time: it belongs to the cluster, because the sender does
+/// Adds a node that gossip names for the first time. The node belongs to the cluster, because the sender does
 /// (G-10 item 1, G-24). A node in handshake, without an address or forgotten is not added, nor is one above
 /// the maximum number of nodes.
 fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {

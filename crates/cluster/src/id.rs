@@ -12,7 +12,7 @@ macro_rules! ids {
         pub struct $name([u8; ID_LEN]);
 
         impl $name {
-            /// The id that is written as `bytes`: 40 bytes of `a` to `z` and `0` to `9`. `None` for others.
+            /// Parses an id of 40 bytes of `a` to `z` and `0` to `9`. `None` for any other bytes.
             pub fn parse(bytes: &[u8]) -> Option<Self> {
                 let id: [u8; ID_LEN] = bytes.try_into().ok()?;
                 // The check does not branch on each byte, so the compiler can check several bytes with one

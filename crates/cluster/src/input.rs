@@ -47,14 +47,14 @@ pub enum ClusterInput<'a> {
     /// The pause of [`crate::ClusterOutput::PauseWrites`] is in force: until it ends, no write of a
     /// client enters the stream after this offset.
     WritesPaused { offset: u64 },
-    /// When this replica last received data on the replication link, on the clock of `now`; `None`:
-    /// never in this process.
+    /// The time (on the clock of `now`) at which this replica last received data on the replication link;
+    /// `None` if it has received none since this process started.
     PrimaryContact { at: Option<Ms> },
-    /// The slots that have keys: sent when the server has loaded its data at the start, and as the answer to
-    /// [`crate::ClusterOutput::AskKeys`].
+    /// The slots that have keys. This input is sent when the server has loaded its data at the start, and as
+    /// the answer to [`crate::ClusterOutput::AskKeys`].
     KeysIn(&'a SlotSet),
-    /// Whether the keyspace has keys in any database: sent before a tick, and not while data are loaded.
-    /// Without this input the node counts as one with keys.
+    /// Whether the keyspace has keys in any database. This input is sent before a tick, but not while data
+    /// are loaded. Without this input the node counts as one with keys.
     HasKeys(HasKeys),
     /// The end of an event loop iteration, after all its inputs. An election, and the cluster's state after
     /// changes of other nodes' health, are decided here, from all inputs of the iteration together. Needed

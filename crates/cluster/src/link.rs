@@ -43,8 +43,8 @@ pub(crate) struct BusLink {
     pub(crate) reads_extensions: bool,
     /// When the last PONG arrived on this link.
     pub(crate) pong_at: Option<Ms>,
-    /// Whether the other node has bound this link, as far as this node can know: only then may messages
-    /// without a sender use it (P-3).
+    /// Whether the other node has bound this link, as far as this node can know. Only then may messages
+    /// without a sender be sent on it (P-3).
     pub(crate) is_bound_there: bool,
     pub(crate) queue: SendQueue,
     /// The bytes of an incomplete message. The buffer is taken out while its messages are handled.

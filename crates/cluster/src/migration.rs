@@ -28,7 +28,8 @@ use crate::node::Ms;
 use crate::slots::HashSlot;
 use std::fmt;
 
-/// The message shown for a move if for `repl-timeout` the target received nothing, or the source no ACK.
+/// The message shown for a move that failed because the target received nothing, or the source received no
+/// ACK, for `repl-timeout`.
 pub const MOVE_TIMED_OUT: &str = "Timed out after too long with no interaction";
 
 /// The name of a job: 40 bytes that the source draws at random.
@@ -129,7 +130,7 @@ impl SyncMessage {
     }
 }
 
-/// The reason that this node, the target of a job, cannot go on with it.
+/// The reason why this node, the target of a job, cannot go on with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportFault {
     /// This node is out of memory.
@@ -210,7 +211,7 @@ pub enum ReportSource {
     Snapshot,
 }
 
-/// Requests to the host for atomic moves.
+/// Requests of the state machine to the host in an atomic move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // Variants without a comment are explained by their names.
 #[allow(missing_docs)]

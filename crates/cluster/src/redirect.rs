@@ -46,7 +46,7 @@ pub struct KeyCounts {
     pub are_several: bool,
 }
 
-/// The place where a request is executed, or the reason that it is refused.
+/// The place where a request is executed, or the reason why it is refused.
 #[derive(Clone, Copy, Debug)]
 pub enum SlotVerdict<'a> {
     /// This node executes the request now.
@@ -62,7 +62,7 @@ pub enum SlotVerdict<'a> {
     /// Refused, because the request writes and the cluster is down.
     DownForWrites,
     /// Refused, because the request's keys are or may be at two nodes, or because it takes a key of an open
-    /// slot to another database: the client has to try again.
+    /// slot to another database. The client has to try again.
     TryAgain,
     /// The node that the slot moves to, for this request only (`-ASK`).
     Ask(&'a MapNode),

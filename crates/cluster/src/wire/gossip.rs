@@ -24,7 +24,7 @@ impl<'a> Gossip<'a> {
     }
 
     /// Whether the message has extensions, even if all of them are unknown. A message without extensions
-    /// resets all values that extensions carry (W-10).
+    /// resets all values of the sender that extensions could have set (W-10).
     pub fn has_extensions(&self) -> bool {
         self.extensions.is_some()
     }
@@ -188,8 +188,8 @@ impl GossipBuffer {
         true
     }
 
-    /// Replaces the extensions, in the reference's order (W-8): those of names, addresses, ports and
-    /// zone that have a value, `forgotten`, the shard.
+    /// Replaces the extensions, in the reference's order (W-8): first the names, addresses, ports and zone
+    /// that have a value, then `forgotten`, then the shard.
     ///
     /// Forgotten nodes that exceed [`layout::EXTENSIONS_MAX`] are left out, because receivers skip a message
     /// that is too long.
