@@ -10,9 +10,9 @@ use sluice_keyspace::{Classes, EvictionKeys, EvictionOrder};
 use sluice_resp::AuthState;
 use sluice_value::{HashLimits, ListLimits, SetLimits, StreamLimits, ZsetLimits};
 
-/// Length in bytes of the largest string, whatever `proto-max-bulk-len` allows, for clients, the primary
-/// and the AOF. Pages of zeros take no memory, so a single command could otherwise make a string with
-/// more bits than an `i64` counts.
+/// Length in bytes of the largest string that a client, the primary or the AOF can create, whatever
+/// `proto-max-bulk-len` allows. Pages of zeros take no memory, so without this limit a single command could
+/// make a string with more bits than an `i64` can count.
 pub(crate) const STRING_BYTES_MAX: usize = 1 << 40;
 
 /// Settings from the configuration.
@@ -55,10 +55,10 @@ pub struct Limits {
     pub lazy_user_flush: bool,
     /// Output limits of normal clients, replicas and Pub/Sub clients, in this order.
     pub output: [OutputLimit; 3],
-    /// The smallest limit of normal and Pub/Sub clients, in bytes: a client with less output needs no
-    /// check. `usize::MAX` if there is no limit.
+    /// The smallest limit of normal and Pub/Sub clients, in bytes. A client with less output needs no check.
+    /// `usize::MAX` if there is no limit.
     pub output_floor: usize,
-    /// The replication backlog keeps at least this many bytes of history, once there are as many.
+    /// The replication backlog keeps at least this many bytes of history, once it has received that many.
     pub backlog_bytes: u64,
     /// Classes of key events that are published, and their channels.
     pub notify: Notify,
@@ -128,7 +128,7 @@ pub struct OutputLimit {
     pub soft_seconds: u64,
 }
 
-/// `notify-keyspace-events`. If no channel is selected, no class is.
+/// `notify-keyspace-events`. If no channel is selected, no class is selected, either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notify {
     /// Whether events are published in the channel of the key.
@@ -227,8 +227,8 @@ impl Limits {
         }
     }
 
-    /// The state whose limits apply to a connection's next request. `own` is the state of the connection:
-    /// an unauthenticated one counts as authenticated while the default user is open.
+    /// The state whose limits apply to a connection's next request. `own` is the state of the connection. An
+    /// unauthenticated connection counts as authenticated while the default user is open.
     pub fn admission(&self, own: AuthState) -> AuthState {
         match own {
             AuthState::Unauthenticated if self.default_user_is_open => AuthState::Authenticated,
@@ -299,11 +299,12 @@ fn slow_read_elements(config: &Config) -> usize {
 /// How keys are evicted above `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictionLimits {
-    /// Order in which keys are evicted, and the keys that may be evicted; `None`: writes are refused instead.
+    /// Order in which keys are evicted, and the keys that may be evicted. With `None`, writes are refused
+    /// instead.
     pub rule: Option<(EvictionOrder, EvictionKeys)>,
-    /// Number of keys of each database that a choice looks at.
+    /// Number of keys of each database that are examined for one choice.
     pub samples: usize,
-    /// Longest time that one command may evict, in nanoseconds.
+    /// Longest time for which one command may evict keys, in nanoseconds.
     pub budget_ns: u64,
     /// Whether the deletion of an evicted key propagates as UNLINK.
     pub is_lazy: bool,
@@ -335,9 +336,9 @@ impl EvictionLimits {
     }
 }
 
-/// Longest time that one command may evict, in nanoseconds, for a value of
-/// `maxmemory-eviction-tenacity`: up to 10 it grows to half a millisecond, from there by 15 % for each
-/// step; at 100 there is no limit.
+/// Longest time for which one command may evict keys, in nanoseconds, for a value of
+/// `maxmemory-eviction-tenacity`. Up to the value 10 the time grows to half a millisecond, and from there by
+/// 15 % for each step; at 100 there is no limit.
 fn eviction_budget_ns(tenacity: i64) -> u64 {
     match tenacity {
         ..=10 => tenacity.max(0) as u64 * 50_000,
@@ -357,7 +358,7 @@ fn maxmemory_clients(config: &Config) -> usize {
     }
 }
 
-/// A threshold of the configuration; a negative value means never.
+/// Converts a threshold of the configuration, in which a negative value means "never".
 fn threshold(value: i64) -> i64 {
     if value >= 0 { value } else { i64::MAX }
 }

@@ -1,4 +1,4 @@
-//! A MIGRATE whose handler has finished: the keys to send, and the destination.
+//! The part of a MIGRATE that remains after its handler has finished: the keys to send, and the destination.
 
 use crate::payload::dumped;
 use sluice_persist::rdb;
@@ -18,7 +18,7 @@ pub struct Migration {
     pub db: i64,
     /// Timeout for connecting, for a write and for a reply, in ms.
     pub timeout_ms: u64,
-    /// AUTH for the other server; `None`: none is sent.
+    /// Credentials for an AUTH to the other server. With `None`, no AUTH is sent.
     pub credentials: Option<MigrationCredentials>,
     /// REPLACE: existing keys on the other server are overwritten.
     pub replaces: bool,

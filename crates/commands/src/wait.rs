@@ -5,13 +5,13 @@ use sluice_value::Type;
 /// The event for which a client waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
-    /// The end of the condition for which the gate or a handler has postponed the request, for example CLIENT
-    /// PAUSE or a failover.
+    /// The end of the condition for which the gate (the checks before a command runs) or a handler has
+    /// postponed the request, for example CLIENT PAUSE or a failover.
     Pause,
     /// The end of a suspended transaction or script; the request has not been processed yet.
     Held,
-    /// The turn to run a script or function: scripts have used up their share of the time, or other clients
-    /// already wait for their turn.
+    /// The client's turn to run a script or function, because scripts have used up their share of the time,
+    /// or because other clients already wait for their turn.
     Turn,
     /// The end of the client's own EXEC, which is suspended.
     Unit,
@@ -21,7 +21,7 @@ pub enum WaitFor {
     Users,
     /// The end of earlier loads of user files; the command is then run again.
     UserLoads,
-    /// The end of the server, which waits for its replicas or for the takeover by one of them.
+    /// The end of the server process, which first waits for its replicas, or for one of them to take over.
     Shutdown,
     /// A thread that can produce the reply.
     SlowRead {

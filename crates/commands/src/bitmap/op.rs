@@ -125,7 +125,7 @@ fn whole<'t>(text: Str<'t>, range: &Range<usize>) -> Option<&'t [u8]> {
     }
 }
 
-/// Plain loops over two slices of the same length: the compiler vectorises them.
+/// Plain loops over two slices of the same length, which the compiler vectorises.
 fn combine_bytes(op: BitOp, target: &mut [u8], bytes: &[u8]) {
     let pairs = target.iter_mut().zip(bytes);
     match op {

@@ -23,7 +23,7 @@ struct EntryRange {
 
 #[derive(Debug)]
 enum EntryStage {
-    /// Entries are being counted; their number so far.
+    /// Entries are being counted; the number is the count so far.
     Counting(usize),
     /// Number of entries still to be written.
     Writing(usize),
@@ -90,7 +90,7 @@ impl EntryRange {
         if left == 0 || self.left.is_none() { Progress::End } else { Progress::More }
     }
 
-    /// Calls `visit` for the entries that are left, as long as it returns true.
+    /// Calls `visit` for the entries that are left, until it returns `false`.
     fn visit(&mut self, log: &EntryLog, mut visit: impl FnMut(EntryRef<'_>) -> bool) {
         let Some((start, end)) = self.left else { return };
         let mut passed = None;

@@ -57,7 +57,7 @@ impl<'a> Increment<'a> {
     }
 
     /// Reads the option at `i`, if it is allowed there; returns how many words it takes, its name included.
-    /// `None`: it is unknown or not allowed.
+    /// Returns `None` if the option is unknown or not allowed.
     fn take(&mut self, args: Args<'a>, i: usize) -> Option<usize> {
         if args.is(i, "NX") && matches!(self.condition, Condition::Always | Condition::Absent) {
             self.condition = Condition::Absent;
@@ -113,7 +113,7 @@ trait IncrexNumber: Copy + PartialOrd {
     const TOO_FAR: CmdError;
 
     fn parse(text: &[u8]) -> Option<Self>;
-    /// Refuses a number that is not allowed as an amount.
+    /// Returns an error if the number is not allowed as an amount.
     fn check_amount(self) -> Result<(), CmdError>;
     /// Parses the value of a string.
     fn of(text: Str<'_>) -> Result<Self, CmdError>;
@@ -152,8 +152,8 @@ impl IncrexNumber for i64 {
         (i64::MIN, i64::MAX)
     }
     fn add(self, amount: i64, (lower, upper): (i64, i64)) -> (i64, Ordering) {
-        // The sum has 128 bits and cannot overflow: a sum that an `i64` cannot hold is out of bounds like any
-        // other.
+        // The sum has 128 bits and cannot overflow. A sum that an `i64` cannot hold is treated like any other
+        // sum that is out of bounds.
         let sum = i128::from(self) + i128::from(amount);
         let side = if sum > i128::from(upper) {
             Ordering::Greater
@@ -299,8 +299,8 @@ enum ExpiryFate {
     EndsAt(i64),
 }
 
-/// Stores the sum, or deletes the key if its new expiry has passed already. The command is propagated as SET
-/// of the sum, because other machines and versions may round differently, and version 9.1 does not know
+/// Stores the sum, or deletes the key if its new expiry has passed already. The command is propagated as a
+/// SET of the sum, because other machines and versions may round differently, and version 9.1 does not know
 /// INCREX.
 fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFate, expires: bool) {
     let expiry = match fate {
