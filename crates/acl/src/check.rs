@@ -112,9 +112,10 @@ pub struct Call<'a> {
 }
 
 impl User {
-    /// Whether at least one selector allows the whole call. If none does, `Err` is the greatest refusal
-    /// among the selectors, by kind, then by position of the argument. Cost: a bit test for each selector,
-    /// and for each key, channel and database a match against the patterns or databases of the selector.
+    /// Whether at least one selector allows the whole call. If none does, `Err` is the selectors' refusal
+    /// whose kind is greatest, and among equal kinds the one with the greatest position of the argument.
+    /// Cost: a bit test for each selector, and for each key, channel and database a match against the
+    /// patterns or databases of the selector.
     #[inline]
     pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         if self.allows_all() { Ok(()) } else { self.check_selectors(call) }

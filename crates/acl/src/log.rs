@@ -7,7 +7,8 @@ use crate::check::Reason;
 use sluice_base::heap;
 use std::collections::VecDeque;
 
-/// A refusal at most this many milliseconds after an equal one is counted in the same entry.
+/// A refusal is counted in the entry of an equal refusal if at most this many milliseconds lie between the
+/// two.
 const GROUPED_WITHIN_MS: i64 = 60_000;
 /// How many of the newest entries a refusal is compared with.
 const LOOKED_AT: usize = 10;

@@ -37,14 +37,14 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// The error reply of AUTH, whatever the reason.
+    /// The error reply of AUTH, which is the same for all reasons.
     pub const TEXT: &'static str = "WRONGPASS invalid username-password pair or user is disabled.";
 }
 
 /// The differences between the users before and after ACL LOAD.
 #[derive(Debug)]
 pub struct UserChanges {
-    /// Deleted users: their clients have to be closed.
+    /// Deleted users, whose clients have to be closed.
     pub gone: Vec<Arc<User>>,
     /// Users that lost channels: the new version, and the remaining channels.
     pub revoked: Vec<(Arc<User>, RevokedChannels)>,

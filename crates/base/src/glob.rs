@@ -78,8 +78,8 @@ impl<'a> Pattern<'a> {
         self.run(text, &mut Unbounded).unwrap_or(false)
     }
 
-    /// Whether all of `text` matches, or `None` where the answer would take more than the rest
-    /// of the allowance.
+    /// Whether all of `text` matches, or `None` if the answer would take more steps than the allowance has
+    /// left.
     #[inline]
     pub fn matches_within(&self, text: &[u8], allowance: &mut Allowance) -> Option<bool> {
         self.run(text, allowance)

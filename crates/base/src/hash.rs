@@ -6,7 +6,7 @@
 
 use std::hash::Hasher;
 
-/// A hasher for tables whose keys are hashes already: it returns the key itself.
+/// A hasher for tables whose keys are hashes already. It returns the key itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IdentityHasher(u64);
 

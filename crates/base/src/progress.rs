@@ -1,9 +1,9 @@
 //! Progress of long work: numbers computed from the amount done, the total and the time spent, and their
 //! text for a log and for one line of a terminal.
 //!
-//! Invariants: (1) time is an argument; (2) no number panics or overflows, whatever files and peers
-//! claim: a total that is too low counts as reached; (3) text for a terminal has no control character
-//! except those that [`TerminalLine`] inserts.
+//! Invariants: (1) time is an argument; (2) no number panics or overflows, whatever files and peers claim,
+//! and a total that is too low counts as reached; (3) text for a terminal has no control character except
+//! those that [`TerminalLine`] inserts.
 
 use std::fmt;
 
@@ -58,8 +58,8 @@ impl WorkProgress {
         self.done as f64 / self.seconds().max(1e-3)
     }
 
-    /// Seconds that the rest takes at the average rate so far; `None` if the total is unknown, or if
-    /// something is left and nothing is done yet.
+    /// Seconds that the remaining work takes at the average rate so far; `None` if the total is unknown, or
+    /// if something is left and nothing is done yet.
     pub fn seconds_left(&self) -> Option<f64> {
         let left = self.total?.saturating_sub(self.done);
         match (left, self.done) {

@@ -260,7 +260,8 @@ fn read_log(
                 continue;
             }
             Ok(LogProgress::More) => {
-                // Only the first `size` bytes are checked: a server may append commands meanwhile.
+                // Only the first `size` bytes are checked, because a server may append commands during the
+                // check.
                 let left = usize::try_from(size.saturating_sub(fed)).unwrap_or(usize::MAX).min(PIECE_BYTES);
                 let len = match file.read(piece.get_mut(..left).unwrap_or_default()) {
                     Ok(len) => len,
@@ -502,8 +503,8 @@ fn commands_again(window: &[u8]) -> Option<usize> {
         let mut reader = LogReader::new(LogOptions::default());
         let rest = window.get(*at..).unwrap_or_default();
         reader.feed(rest.get(..TRY_BYTES).unwrap_or(rest));
-        // An EXEC without MULTI counts as a command, too: it ends a transaction whose beginning was damaged
-        // by the error.
+        // An EXEC without MULTI counts as a command, too, because it may end a transaction whose beginning
+        // was damaged by the error.
         matches!(
             reader.next(),
             Ok(LogProgress::Item(_)) | Err(LogError { problem: LogProblem::ExecWithoutMulti, .. })

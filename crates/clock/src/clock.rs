@@ -23,8 +23,8 @@ pub enum TimeSource {
     },
 }
 
-/// Notices which source a clock takes its time from, for the log: reports the source once when it is known,
-/// and once more when the counter is given up while the process runs.
+/// Watches from which source a clock takes its time, for the log. It reports the source once when it is
+/// known, and once more when the counter is given up while the process runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SourceWatch {
     /// The last report; `None` before the first.
@@ -140,7 +140,7 @@ impl<M: Machine> Clock<M> {
         self.settle(Now { mono_ns: self.anchor.mono_ns + ns, unix_us })
     }
 
-    /// Prevents errors of estimates from making either time go backwards.
+    /// Makes sure that errors of estimates never make either of the two times decrease.
     #[inline]
     fn settle(&mut self, now: Now) -> Now {
         let mono_ns = now.mono_ns.max(self.last.mono_ns);
@@ -302,7 +302,8 @@ const BASE_MAX_NS: u64 = 1_000_000_000;
 /// Counter reads around an anchor that are this close together are good enough.
 const BRACKET_MAX_NS: u64 = 2_000;
 const ANCHOR_TRIES: u32 = 4;
-/// A wall clock that goes back by more than this was stepped.
+/// A wall clock that goes back by more than this, in microseconds, was stepped: the decrease is not an error
+/// of an estimate.
 const STEP_US: i64 = 1_000;
 /// Equal readings in a row after which the counter may have stopped.
 const STILL_MAX: u32 = 64;

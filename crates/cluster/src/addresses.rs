@@ -160,10 +160,10 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
     can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
-/// How long the announced address of a node must have failed before candidates are dialled, ms: just above
-/// the node timeout, or 0 for a node that has not answered in this process. For such a node the timeout
-/// would be too long: all nodes may have new addresses since the file was written, and nodes suspect one
-/// another after a timeout without answers.
+/// The time, in ms, for which the announced address of a node must have failed before candidates are dialled.
+/// It is just above the node timeout, or 0 for a node that has not answered in this process. For such a node
+/// the timeout would be too long, because all nodes may have new addresses since the file was written, and
+/// nodes suspect one another after a timeout without answers.
 fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     match m.table.node(ix).clocks.pong_received {
         None => 0,
@@ -171,8 +171,8 @@ fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     }
 }
 
-/// Handles a failed dial to a node's announced address: a node that has not answered in this process is
-/// tried at its candidates.
+/// Handles a failed dial to a node's announced address. If the node has not answered in this process, its
+/// candidates are tried next.
 pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let node = m.table.node_mut(ix);

@@ -315,8 +315,8 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
     }
 }
 
-/// If the sender claims slots with too old an epoch, sends one UPDATE about the owner of the first of these
-/// slots (E-19).
+/// If the sender claims slots with an epoch that is too old, sends one UPDATE about the owner of the first of
+/// these slots (E-19).
 fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;

@@ -36,7 +36,7 @@ pub(crate) fn execute(m: &mut ClusterMachine, ticket: Ticket, client: &str, comm
     }
 }
 
-/// Executes a command whose client cannot wait: the answer does not wait for the file.
+/// Executes a command whose client cannot wait. The answer therefore does not wait for the file.
 pub(crate) fn execute_at_once(
     m: &mut ClusterMachine,
     client: &str,

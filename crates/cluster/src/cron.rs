@@ -243,8 +243,8 @@ fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
     let node = m.table.node(ix);
-    // The link is looked up only if a PING is unanswered: the cron calls this often, and nearly all nodes
-    // have answered.
+    // The link is looked up only if a PING is unanswered, because the cron calls this often, and nearly all
+    // nodes have answered.
     let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
     if !is_silent || now.saturating_sub(node.clocks.data_received) <= timeout / 2 {
         return;
@@ -270,7 +270,7 @@ fn warn_if_unsure(m: &mut ClusterMachine) {
     }
 }
 
-/// Handles an outgoing link that is now established: its first message is a PING or MEET (G-6).
+/// Handles an outgoing link that is now established. The first message on it is a PING or MEET (G-6).
 pub(crate) fn connected(m: &mut ClusterMachine, key: LinkKey) {
     let Some(link) = m.links.get_mut(key) else { return };
     let LinkKind::Out { node: ix, .. } = link.kind else { return };

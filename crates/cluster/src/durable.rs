@@ -3,7 +3,8 @@
 //! Invariants: (1) at most one write is under way, and generations (versions of the file) only rise; (2)
 //! headers carry the claim of the last write that has ended, never a newer claim of this node; (3) an output
 //! that waits for a generation leaves when the write of that generation or a later one has ended; after a
-//! failed write votes are dropped, and the rest leaves only with `cluster-config-save-behavior best-effort`;
+//! failed write votes are dropped, and all other outputs leave only with `cluster-config-save-behavior
+//! best-effort`;
 //! (4) keys of a lost slot are deleted only when the file that a restart would read no longer names this node
 //! as the slot's owner, whatever `cluster-config-save-behavior` is, because otherwise a restarted process
 //! would own a slot whose keys are deleted.
@@ -106,14 +107,14 @@ pub(crate) struct Durable {
     unsaved: Unsaved,
     writing: Option<Writing>,
     held: Vec<(Generation, Withheld)>,
-    /// When the log last reported that the node continues without its file.
+    /// Time at which the log last reported that the node continues without its file.
     said_at: Option<Ms>,
 }
 
 /// Shortest time between two log lines that report that the node continues without its file, ms (N-22).
 const SAID_AGAIN_MS: u64 = 30_000;
 
-/// Milliseconds between a failed write and the next attempt, if the state does not change meanwhile.
+/// Milliseconds between a failed write and the next attempt, if the state does not change before that.
 const RETRY_MS: u64 = 1_000;
 
 impl Durable {
@@ -208,7 +209,7 @@ impl Durable {
         before.claim != self.published.claim
     }
 
-    /// Ends a failed write after which the node continues (best-effort): outputs that wait for the write are
+    /// Ends a failed write after which the node continues (best-effort). Outputs that wait for the write are
     /// released, except votes, which are dropped. `true` if the claim that may be sent has changed.
     pub(crate) fn failed(&mut self, generation: Generation, now: Ms) -> bool {
         let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) else {
@@ -226,7 +227,8 @@ impl Durable {
         Some(self.held.remove(at).1)
     }
 
-    /// Whether the last write failed, or the one under way takes longer than `limit_ms`; both bar votes.
+    /// Whether the last write failed, or the write under way takes longer than `limit_ms`; in either case no
+    /// vote may be given.
     pub(crate) fn bars_votes(&self, now: Ms, limit_ms: u64) -> bool {
         let is_slow = self.writing.as_ref().is_some_and(|writing| now - writing.since > limit_ms);
         is_slow || self.last_write != LastWrite::Succeeded

@@ -46,8 +46,8 @@ fn ask_anew(m: &mut ClusterMachine) {
 }
 
 /// Handles the epoch that a primary claims. If the epoch is not below that of this node's open election
-/// (E-3), the election cannot be won any more, because the votes of that epoch have been given. Then a new
-/// election begins at once, not when the time of this one is over.
+/// (E-3), the election cannot be won any more, because the votes of that epoch have been given. A new
+/// election then begins immediately, not when the time of this one is over.
 fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     if claimed < epoch {
@@ -65,8 +65,8 @@ fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
 }
 
 /// Takes a new epoch without votes (E-4); `None` if this node's epoch is already the highest, is not 0, and
-/// no other primary has the same. A dead primary with the same epoch counts, too: while it is dead, the
-/// collision (E-6) is not resolved, and when it comes back, its claims would weigh as much as this node's.
+/// no other primary has the same. A dead primary with the same epoch counts, too. While it is dead, the
+/// collision (E-6) is not resolved, and when it comes back, its claims would count as much as this node's.
 pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, ClusterEpoch::max);
     let mine = m.table.me().config_epoch;
@@ -90,7 +90,7 @@ pub(crate) fn leave_zero(m: &mut ClusterMachine) {
     }
 }
 
-/// Takes a new epoch without votes, whatever this node's epoch is: for a forced takeover.
+/// Takes a new epoch without votes, whatever this node's epoch is, for a forced takeover.
 pub(crate) fn advance_alone(m: &mut ClusterMachine) {
     // The conditions of `bump` do not apply: they look at this node's own epoch, which has no meaning for a
     // replica, because the epoch of its shard is its primary's.
@@ -108,8 +108,8 @@ fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
     epoch
 }
 
-/// Handles a primary's config epoch: if this node has the same one, the primary with the smaller id takes a
-/// new epoch (E-6), so that the one with the greatest id never has to.
+/// Handles a primary's config epoch. If this node is a primary with the same config epoch, the one of the two
+/// with the smaller id takes a new epoch (E-6), so that the primary with the greatest id never has to.
 pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
     let me = m.table.me();
     let other = m.table.node(sender);

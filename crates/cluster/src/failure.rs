@@ -81,7 +81,8 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     node.reports.note(by.0, at)
 }
 
-/// The number of reports about a node that count: recent, and by voters (F-4). Old reports are dropped.
+/// The number of reports about a node that count because they are recent and by voters (F-4). Old reports are
+/// dropped.
 pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     let limit = m.settings.node_timeout_ms.saturating_mul(2);
     let now = m.time.now;
@@ -131,8 +132,8 @@ pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
     condemn(m, ix);
 }
 
-/// Handles a PONG on a node's outgoing link: the node is no longer suspected. It is no longer FAIL either if
-/// it has no slots or no replicas, or has been FAIL for two node timeouts (F-8).
+/// Handles a PONG on a node's outgoing link: the node is no longer suspected. If it was FAIL, it stays FAIL
+/// only if it has slots and replicas and has not been FAIL for two node timeouts yet (F-8).
 pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_voter = node.is_voter();

@@ -18,8 +18,8 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     let is_patient = is_primary && !is_made(Mistake::ServesAtOnce);
     if is_patient && m.cluster.state == ClusterState::Fail && now - first < WRITABLE_DELAY_MS {
         m.cluster.is_safe_to_join = false;
-        // The number of voters is updated for a replica that became a primary after its first evaluation:
-        // it knows more voters by now, and with the old number too few of them would decide about a
+        // The number of voters is updated for a replica that became a primary after its first evaluation,
+        // because it knows more voters by now, and with the old number too few of them would decide about a
         // failure.
         if m.cluster.size > 0 {
             m.cluster.size = known_voters(m);
@@ -78,14 +78,15 @@ pub(crate) fn suspensions(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// Whether this node was out of contact with a majority of the voters at the last evaluation, or was
-/// suspended and no majority has answered since. In that case another node may have taken this node's place.
+/// Whether this node was out of contact with a majority of the voters at the last evaluation, or whether no
+/// majority has answered since this node was suspended or completed a takeover that it had forgotten. In that
+/// case another node may have taken this node's place.
 pub(crate) fn is_apart(m: &ClusterMachine) -> bool {
     m.cluster.stood_until.is_some() || m.cluster.reason == Some(DownReason::Minority)
 }
 
-/// Whether this voter has answered a PING since this node's process was suspended. Always true for this
-/// node itself, and if the process was not suspended.
+/// Whether this voter has answered a PING since the moment `stood_until`. Always true for this node itself,
+/// and if `stood_until` is not set.
 fn has_answered(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let Some(since) = m.cluster.stood_until.filter(|_| ix != m.table.my_ix()) else { return true };
     let link = node.place.link_out.key().and_then(|key| m.links.get(key));
@@ -150,8 +151,8 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
         m.todo.map = true;
     }
     if m.cluster.reason == Some(DownReason::Minority) && reason != m.cluster.reason {
-        // This node no longer defends slots that were granted to it (`contested.rs`): a replica may have
-        // taken this node's place, and slots may have moved on from that replica, so the node that claims
+        // This node no longer defends slots that were granted to it (`contested.rs`), because a replica may
+        // have taken this node's place, and slots may have moved on from that replica. The node that claims
         // them with the greatest epoch owns them.
         m.keys.granted_here.clear();
     }

@@ -68,7 +68,7 @@ ids!(
 pub struct ClusterEpoch(pub u64);
 
 impl ClusterEpoch {
-    /// The first epoch that no message may contain: with larger ones, `+ 1` could overflow.
+    /// The first epoch that no message may contain. With larger epochs, `+ 1` could overflow.
     pub const END: ClusterEpoch = ClusterEpoch(1 << 63);
 
     /// The next epoch. Epochs from outside are below [`ClusterEpoch::END`].

@@ -161,7 +161,7 @@ pub(crate) fn links(m: &ClusterMachine) -> impl Iterator<Item = LinkFacts> + '_ 
     })
 }
 
-/// Notes that bytes of a link's lane were written (V-2).
+/// Records that bytes of a link's lane were written (V-2).
 pub(crate) fn sent(m: &mut ClusterMachine, key: LinkKey, lane: BusLane, bytes: usize) {
     m.statistics.bytes_sent += bytes as u64;
     if lane == BusLane::Publish {

@@ -23,8 +23,8 @@ pub enum ClusterInput<'a> {
     Tick,
     /// The moment of [`crate::Cluster::deadline`]. An early input changes nothing.
     Deadline,
-    /// This node's process was suspended for longer than the node timeout T and runs again (S-24). This
-    /// input precedes all that clients and other nodes sent meanwhile.
+    /// This node's process was suspended for longer than the node timeout T and runs again (S-24). This input
+    /// precedes everything that clients and other nodes sent during the suspension.
     Suspension,
     /// A dialled connection is established.
     Connected { link: LinkKey },
@@ -44,8 +44,8 @@ pub enum ClusterInput<'a> {
     SaveFailed { generation: Generation },
     /// The node's replication offset (N-8): a primary's own, or the offset that a replica has processed.
     Offset(u64),
-    /// The pause of [`crate::ClusterOutput::PauseWrites`] is in force: until it ends, no write of a
-    /// client enters the stream after this offset.
+    /// The pause of [`crate::ClusterOutput::PauseWrites`] is in force. Until it ends, no write of a client
+    /// enters the stream after this offset.
     WritesPaused { offset: u64 },
     /// The time (on the clock of `now`) at which this replica last received data on the replication link;
     /// `None` if it has received none since this process started.
@@ -75,7 +75,7 @@ pub enum ClusterInput<'a> {
     Publish { channel: &'a Bytes, message: &'a Bytes, scope: PublishScope },
 }
 
-/// When a dial failed (G-3).
+/// The moment at which a dial failed (G-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DialMoment {
     /// The call that opens the connection returned an error.

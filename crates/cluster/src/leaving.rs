@@ -1,8 +1,8 @@
 //! A node that is about to end. As a primary it hands over to a replica (M10, M11); as a replica it makes the
 //! other nodes stop sending clients to it.
 //!
-//! The offset 0 says that a replica has no data for clients (N-8): nodes of the reference, too, omit
-//! such a replica from CLUSTER SLOTS, and no election prefers it.
+//! The offset 0 says that a replica has no data for clients (N-8). Nodes of the reference, too, omit such a
+//! replica from CLUSTER SLOTS, and no election prefers it.
 
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, ManualFailover};
@@ -35,7 +35,7 @@ pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> O
     Some(m.table.node(replica).id)
 }
 
-/// Notes that this node is about to end, or that it continues after all.
+/// Records that this node is about to end, or that it continues after all.
 pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
     if m.failover.is_leaving != is_leaving {
         m.failover.is_leaving = is_leaving;

@@ -278,9 +278,9 @@ impl Cluster {
         self.machine.table.me().id
     }
 
-    /// Executes a command of a client that cannot wait, as in a transaction: the answer comes at once,
-    /// and may report a change that is not durable yet. Nothing is written, and no other node is told,
-    /// before [`ClusterInput::UnitEnd`]. Outputs follow from [`Cluster::next_output`].
+    /// Executes a command of a client that cannot wait, as in a transaction. The answer is returned
+    /// immediately, and may report a change that is not durable yet. Nothing is written, and no other node is
+    /// told, before [`ClusterInput::UnitEnd`]. Outputs follow from [`Cluster::next_output`].
     pub fn execute_at_once(&mut self, now: Now, client: &str, command: &ClusterCommand<'_>) -> ClusterAnswer {
         self.inputs += 1;
         self.machine.time = step_time(now);
@@ -324,7 +324,7 @@ impl Cluster {
         leaving::begin_handover(&mut self.machine, candidates)
     }
 
-    /// Notes that this node is about to end: as a replica it sends the offset 0, and starts no election by
+    /// Records that this node is about to end. A replica then sends the offset 0, and starts no election by
     /// itself. Outputs follow from [`Cluster::next_output`].
     pub fn leave(&mut self, now: Now) {
         self.inputs += 1;
@@ -347,8 +347,8 @@ impl Cluster {
         !self.machine.durable.is_owned_in_file(slot)
     }
 
-    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and no slot
-    /// may be open for a move by hand with SETSLOT (A-10, rows 1 to 3).
+    /// Checks the conditions that concern only this node before slots may move to it: it must be a primary,
+    /// and no slot may be open for a manual move with SETSLOT (A-10, rows 1 to 3).
     ///
     /// # Errors
     /// The error for the client.
@@ -472,7 +472,8 @@ impl Cluster {
         table.find(node).map(|ix| table.node(ix).offset)
     }
 
-    /// Replicas that may be elected in place of this node: not suspected, and allowed to fail over.
+    /// Replicas that may be elected in place of this node, because they are not suspected and are allowed to
+    /// fail over.
     pub fn electable_replicas(&self) -> impl Iterator<Item = NodeId> + '_ {
         let table = &self.machine.table;
         let is_electable = |node: &ClusterNode| {
@@ -652,8 +653,8 @@ impl Cluster {
     }
 
     /// Handles a failed write of `nodes.conf`. With `cluster-config-save-behavior sync` the process ends
-    /// (N-22); with `best-effort` it goes on, and this node does not vote until a write has succeeded
-    /// (N-23).
+    /// (N-22); with `best-effort` the process continues, and this node does not vote until a write has
+    /// succeeded (N-23).
     fn save_failed(&mut self, generation: Generation) {
         let m = &mut self.machine;
         match m.settings.save_behavior {
@@ -721,8 +722,8 @@ impl Cluster {
             let map = Arc::new(map::of(m));
             m.out.push_back(ClusterOutput::Slots(map));
         }
-        // `Unpause` follows the output of the new map: with the old map, writes that waited would be
-        // executed here, not redirected, and would be lost (S-26).
+        // `Unpause` follows the output of the new map. With the old map, writes that waited would be executed
+        // here, not redirected, and would be lost (S-26).
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
         }

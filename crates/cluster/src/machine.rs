@@ -145,9 +145,9 @@ pub(crate) struct Failovers {
 pub(crate) struct Todo {
     /// Evaluate the cluster's state.
     pub(crate) evaluate: bool,
-    /// Give out a new map of slots.
+    /// Output a new map of slots.
     pub(crate) map: bool,
-    /// Evaluate the state and give out a new map at the end of the event loop iteration, because other nodes'
+    /// Evaluate the state and output a new map at the end of the event loop iteration, because other nodes'
     /// health has changed. When many nodes fail or return together, the messages about them arrive together,
     /// and one evaluation is enough.
     pub(crate) reconsider: bool,
@@ -157,7 +157,7 @@ pub(crate) struct Todo {
     /// other nodes could take slots that one command of the unit gives up and the next command takes back.
     pub(crate) is_in_unit: bool,
     /// Let the writes that a failover has held back continue, unless another failover has begun. The new map,
-    /// which decides where these writes are executed, is given out first.
+    /// which decides where these writes are executed, is output first.
     pub(crate) unpause: bool,
 }
 
@@ -331,7 +331,7 @@ impl ClusterMachine {
         self.durable.hold(Withheld::Announce);
     }
 
-    /// Evaluates the cluster's state and gives out a new map, at the end of the step.
+    /// Requests that the cluster's state be evaluated and a new map be output at the end of the step.
     pub(crate) fn reconsider(&mut self) {
         (self.todo.evaluate, self.todo.map) = (true, true);
         self.todo.reconsider = false;
@@ -343,8 +343,8 @@ impl ClusterMachine {
         self.todo.reconsider = true;
     }
 
-    /// Notes that an operator's command, or the grant of a move's source, has confirmed this node's role, so
-    /// that the node is sure of its state again (N-26).
+    /// Records that an operator's command, or the grant of a move's source, has confirmed this node's role,
+    /// so that the node is sure of its state again (N-26).
     pub(crate) fn grow_sure(&mut self) {
         if self.rights.sureness != Sureness::Sure {
             self.rights.sureness = Sureness::Sure;

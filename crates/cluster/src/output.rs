@@ -197,7 +197,7 @@ pub struct SlotMap {
     pub owners: Box<[u16]>,
     /// The nodes, ordered by id.
     pub nodes: Vec<MapNode>,
-    /// Slots that this node has just received, or has lost and gets back key by key: requests to them
+    /// Slots that this node has just received, or has lost and gets back key by key. Requests to these slots
     /// wait until the file is durable.
     pub postponed: SlotSet,
     /// Whether this node is a replica that is about to end. If so, its readers are redirected to the slot's

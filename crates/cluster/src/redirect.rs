@@ -1,4 +1,5 @@
-//! Decides where a request is executed, by its slot: a pure function of the map (S-11 to S-19).
+//! Decides from its slot where a request is executed. The decision is a pure function of the map (S-11 to
+//! S-19).
 //!
 //! Invariants: (1) keys are looked up only if the slot is open, that is, migrating or imported; (2) a request
 //! that may be executed here gets [`SlotVerdict::Local`] or [`SlotVerdict::LocalLater`], whatever later
@@ -53,7 +54,7 @@ pub enum SlotVerdict<'a> {
     Local,
     /// This node executes the request once its `nodes.conf` is durable.
     LocalLater,
-    /// Undecided, because this node has just restarted: the request waits for news of the cluster's state.
+    /// Undecided, because this node has just restarted. The request waits until the cluster's state is known.
     DownAtFirst,
     /// Refused: the slot has no owner, or the node that it moves to is not known.
     Unbound,

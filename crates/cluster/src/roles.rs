@@ -137,8 +137,8 @@ fn demote(
         let is_me = winner == m.table.my_ix() && m.table.me().is_replica();
         let is_old = known > epoch && !is_made(Mistake::StaleRoleTaken);
         if is_old && !is_me && m.table.node(sender).slot_count == 0 {
-            // The message is handled despite its older epoch: the sender has no slots that could be lost,
-            // and its own epoch may stay above its primary's for ever (E-17).
+            // The message is handled despite its older epoch, because the sender has no slots that could be
+            // lost, and its own epoch may stay above its primary's for ever (E-17).
             return HeaderVerdict::Go;
         }
         if is_me && epoch > known && may_remember(m, sender) {
@@ -202,8 +202,8 @@ fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
 /// written (`cluster-config-save-behavior best-effort`), and has restarted from the older file. No node
 /// serves the slots, and by the reference's rule each of the two waits for the other until an operator
 /// repairs that. The message cannot be an old one to an earlier process, because connections end with their
-/// process. Another replica may have won a later epoch meanwhile, so nothing is served until a majority has
-/// answered.
+/// process. Another replica may have won a later epoch in the meantime, so nothing is served until a majority
+/// has answered.
 fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     log!(
         m,
@@ -219,8 +219,8 @@ fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     m.todo.evaluate = true;
 }
 
-/// Whether two nodes are in one shard: by their shard ids, or because one follows the other in
-/// this node's view.
+/// Whether two nodes are in one shard according to their shard ids, or because one follows the other in this
+/// node's view.
 fn are_of_one_shard(m: &ClusterMachine, one: NodeIx, other: NodeIx) -> bool {
     let (a, b) = (m.table.node(one), m.table.node(other));
     a.shares_shard_with(b) || a.primary() == Some(other) || b.primary() == Some(one)

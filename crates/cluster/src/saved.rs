@@ -243,7 +243,7 @@ fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     }
 }
 
-/// Replaces the known open slots by those of this node's primary (O-11); without effect on a primary.
+/// Replaces the known open slots by those of this node's primary (O-11). Has no effect on a primary.
 pub(crate) fn reopen(m: &mut ClusterMachine, open: &OpenSlotList) {
     if !m.table.me().is_replica() {
         return;

@@ -119,7 +119,7 @@ fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
     }
 }
 
-/// Sends PING on the outgoing link, or MEET if the node's [`MeetFlag`] asks for one (G-6), and notes the
+/// Sends PING on the outgoing link, or MEET if the node's [`MeetFlag`] asks for one (G-6), and records the
 /// time.
 pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
     match m.table.node(ix).meet {
@@ -338,7 +338,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     m.table.node_mut(to).clocks.updated = Some((about, now));
     let slots = m.table.claimed_slots(about);
     let node = m.table.node(about);
-    // An UPDATE about this node itself has the last durable state, as its headers have.
+    // An UPDATE about this node itself has the last durable state, just as this node's headers do.
     let (epoch, slots) = match &m.durable.published.claim {
         OwnClaim::Primary { config_epoch, slots } if about == m.table.my_ix() => (*config_epoch, &**slots),
         _ => (node.config_epoch, &slots),

@@ -27,7 +27,7 @@ impl HashSlot {
 pub struct SlotSet {
     bits: [u8; BITMAP_LEN],
     /// Number of set bits. The number is stored because each event loop iteration and each message checks
-    /// whether some sets are empty, and nearly all of them are.
+    /// whether some sets are empty, and nearly all of them are empty.
     len: u16,
 }
 

@@ -40,8 +40,8 @@ impl CronDue {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
     nodes: Vec<Option<Box<ClusterNode>>>,
-    /// The next check of each node, by position. The cron reads this array, and of the nodes only the few
-    /// that are due.
+    /// The next check of each node, by position. The cron reads this array, and then only the few nodes that
+    /// are due.
     due: Vec<CronDue>,
     free: Vec<u32>,
     /// The nodes ordered by id, for display.

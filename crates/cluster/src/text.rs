@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The most bytes of an address: the field in messages has 46, one of which is a NUL.
+/// The most bytes of an address. The field in messages has 46 bytes, one of which is a NUL.
 pub const IP_MAX: usize = 45;
 /// An IPv6 address as the operator wrote it. An address has several spellings, and clients are shown the
 /// operator's spelling.

@@ -1,8 +1,8 @@
 //! If one shard has two primaries, the primary without slots becomes a replica of the other (D-7).
 //!
-//! A shard gets a second primary when its old primary comes back after a failover, and no claim of a
-//! slot makes it a replica: the shard has no slots, or the winner has given them away meanwhile. By the
-//! reference's rules both stay primaries. The shard then lacks a replica that it seems to have, and no
+//! A shard gets a second primary when its old primary comes back after a failover, and no claim of a slot
+//! makes it a replica, because the shard has no slots or the winner has given them away in the meantime. By
+//! the reference's rules both stay primaries. The shard then lacks a replica that it seems to have, and no
 //! node takes over when its primary fails.
 //!
 //! Invariants: (1) a node that has slots, keys or an open slot follows no other by this rule, nor does a node
@@ -37,8 +37,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     let (id, now) = (m.table.node(other).id, m.time.now);
     let known = m.cron.twin.filter(|twin| twin.id == id);
     let twin = *m.cron.twin.insert(known.unwrap_or(TwinPrimary { id, since: now, is_said: false }));
-    // A header has to arrive after the wait, because an earlier header may be outdated: it may have been
-    // under way for long.
+    // A header has to arrive after the wait, because an earlier header may have been under way for long and
+    // be outdated.
     let end = twin.since.saturating_add(m.settings.handshake_ms());
     if m.table.node(other).clocks.told_primary.is_none_or(|at| at <= end) {
         return;

@@ -12,8 +12,9 @@
 //! bytes in addition to its own bytes, and its share of the leaf's head of 40 bytes. A **hash** is
 //! `Content::Fields`.
 //!
-//! A cursor of [`HashTree::scan`] is a hash: all fields with smaller hashes have been visited. Splitting and
-//! joining nodes does not change hashes, so a field that exists throughout a scan is visited exactly once.
+//! A cursor of [`HashTree::scan`] is a hash, and all fields with smaller hashes have been visited. Splitting
+//! and joining nodes does not change hashes, so a field that exists throughout a scan is visited exactly
+//! once.
 //!
 //! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know the
 //! seed, so they cannot choose fields that fill one leaf; (2) changing a tree costs O(log n) and frees no
@@ -470,9 +471,9 @@ impl<'t> NameLookup<'t, '_> {
 
 /// Fields that are looked up together: about as many cache misses as a processor has under way.
 const GROUP_LEN: usize = 16;
-/// The smallest number of fields for which [`HashTree::prefetch_group`] prefetches: look-ups in a table of
-/// this size mostly miss the cache. At 20,000 fields prefetching costs more time than it saves; at 100,000
-/// reads become faster by a seventh, and at 2 million reads and writes by two fifths.
+/// The smallest number of fields for which [`HashTree::prefetch_group`] prefetches, because look-ups in a
+/// table of this size mostly miss the cache. At 20,000 fields prefetching costs more time than it saves; at
+/// 100,000 reads become faster by a seventh, and at 2 million reads and writes by two fifths.
 const PREFETCHED_FROM: usize = 100_000;
 
 const _: () = assert!(NEVER == i64::MAX);

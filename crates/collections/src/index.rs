@@ -305,7 +305,7 @@ impl Linear {
         self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
         let is_split = (home & self.mask) < self.split();
         let mask = if is_split { self.mask * 2 + 1 } else { self.mask } as u64;
-        // Adds one to the bucket's number with its bits reversed: the start of the next interval.
+        // Adds one to the bucket's number with its bits reversed, which gives the start of the next interval.
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
     }
 
@@ -506,8 +506,8 @@ impl Linear {
         self.table.at_mut(home).set_link(fresh);
     }
 
-    /// Restores invariant (2) after `position` was emptied in a chain with overflow: the hole is filled
-    /// from the chain's first overflow bucket, which is removed when it becomes empty.
+    /// Restores invariant (2) after `position` was emptied in a chain with overflow. The hole is filled from
+    /// the chain's first overflow bucket, which is removed when it becomes empty.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, position: Position, rehash: &impl Fn(Handle) -> u64) {

@@ -10,10 +10,10 @@
 //! [`entry`] describes an entry. Dumps and saved files hold listpacks; chunks of lists hold *rows*, which
 //! are entries without header and end.
 //!
-//! Invariants: (1) no function panics, reads beyond the bytes, or trusts a length in them: malformed
-//! bytes give some elements or none; (2) a listpack is still a listpack after a change by these
-//! functions; (3) an element has one encoding, the reference's: a string that is the canonical form of
-//! an integer is stored as an integer.
+//! Invariants: (1) no function panics, reads beyond the bytes, or trusts a length in them, so malformed bytes
+//! give some elements or none; (2) a listpack is still a listpack after a change by these functions; (3) an
+//! element has one encoding, the reference's: a string that is the canonical form of an integer is stored as
+//! an integer.
 
 pub mod entry;
 

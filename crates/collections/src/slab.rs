@@ -628,8 +628,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(number as u32)
     }
 
-    /// The part of `map` for a slab without a free number: a vacant chunk of another length
-    /// gets another piece.
+    /// The part of `map` for a slab without a free number. A vacant chunk of another length gets another
+    /// piece.
     #[cold]
     fn map_again(&mut self, units: usize) -> Result<u32, SlabFull> {
         let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };

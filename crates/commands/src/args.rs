@@ -174,10 +174,10 @@ pub struct KeyWindows<'a> {
     at: usize,
     end: usize,
     step: usize,
-    /// The last key, if it is alone in its window, as the only key of most commands is.
+    /// The last key, if it is alone in its window. Most commands have only this one key.
     one: [(usize, Key<'a>); 1],
     /// The keys of a window of several keys. `None` for a command with one key, because filling the array
-    /// would cost half as much as the rest of an EXISTS.
+    /// would cost half as much as all other work of an EXISTS.
     many: Option<[(usize, Key<'a>); KEYS_AHEAD]>,
 }
 

@@ -86,7 +86,7 @@ pub struct Limits {
     pub stream: StreamLimits,
     /// Thresholds of sorted set encodings.
     pub zset: ZsetLimits,
-    /// Whether payloads, as of DUMP and MIGRATE, contain compressed strings.
+    /// Whether payloads, for example of DUMP and MIGRATE, contain compressed strings.
     pub rdb_compression: bool,
     /// Whether RESTORE accepts payloads of unknown versions.
     pub any_rdb_version: bool,

@@ -68,7 +68,7 @@ impl Migration {
         self.keys.len()
     }
 
-    /// Appends the AUTH request, if there are credentials; the result is whether there are.
+    /// Appends the AUTH request, if there are credentials; returns whether there are any.
     pub fn push_auth(&self, out: &mut Vec<u8>) -> bool {
         let Some(MigrationCredentials { user, password }) = &self.credentials else { return false };
         let words = [Some(&b"AUTH"[..]), user.as_deref(), Some(password)];

@@ -23,7 +23,7 @@ pub(crate) trait Production: Send + std::fmt::Debug {
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress;
 }
 
-/// A reply that is made at once, and handed over in pieces.
+/// A reply that is made in one step, and handed over in pieces.
 struct OneStep<F> {
     make: Option<F>,
     made: Vec<u8>,

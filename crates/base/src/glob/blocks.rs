@@ -1,5 +1,5 @@
-//! Finds the first match of the elements between two stars: 256 elements at a time, at many positions of the
-//! text at once.
+//! Finds the first match of the elements between two stars. The search compares 256 elements at a time, at
+//! many positions of the text in parallel.
 //!
 //! ```text
 //!  positions that may be a match   1 1 1 1 1 1 1 …     one bit each, PositionS at a time

@@ -64,8 +64,8 @@ pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch,
         let name = m.name(sender);
         log!(m, Notice, "Node {name} has the new epoch {epoch}, but this node owns slots that it granted.");
     }
-    // The new epoch is taken even if this message no longer claims the slots: older headers of the node may
-    // arrive later, on another link.
+    // The new epoch is taken even if this message no longer claims the slots, because older headers of the
+    // node may arrive later, on another link.
     if let Some(slots) = slots {
         m.keys.granted_here.retain(|slot, source| *source != id || slots.contains(*slot));
     }

@@ -368,8 +368,8 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>
     end(m, name, ExportState::Failed, why.into());
 }
 
-/// Ends a job: its connection closes, and writes that were held back are executed here or redirected, as
-/// the map of that moment says.
+/// Ends a job. Its connection closes, and writes that were held back are executed here or redirected,
+/// depending on the map at that moment.
 fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     if job.state == ExportState::FailoverGranted && state != ExportState::Success {

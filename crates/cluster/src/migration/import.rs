@@ -219,8 +219,8 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
 /// The reason why this node must not claim slots now, for example that another node may have taken this
 /// node's place; `None` if it may claim slots.
 fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
-    // No slots are claimed while a replica of this node is about to take over: the claim's new epoch would
-    // outbid the replica's.
+    // No slots are claimed while a replica of this node is about to take over, because the claim's new epoch
+    // would outbid the replica's.
     if m.failover.paused != ManualFailover::Off || m.time.now < m.failover.voted_until {
         return Some("A manual failover is in progress");
     }
@@ -311,7 +311,7 @@ fn told(m: &mut ClusterMachine, job: &SlotMove, from: ReportSource) {
     }
 }
 
-/// Fails a job that was reported to this node and cannot continue: the host deletes its keys, and then the
+/// Fails a job that was reported to this node and cannot continue. The host deletes its keys, and then the
 /// job ends.
 fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
     if m.keys.moves.unfinished(job.name).is_none() {

@@ -1,8 +1,8 @@
 //! Finds messages in a stream of bytes: the first bytes of a message, and a buffer for an incomplete one.
 //!
 //! Invariants: (1) memory is proportional to the bytes received, never to a length in a message; (2) at
-//! most one message is kept, and none that is longer than its type and sender allow: the bytes of a
-//! longer message are counted and skipped; (3) the result is a function of the bytes, however they are
+//! most one message is kept, and none that is longer than its type and sender allow, because the bytes
+//! of a longer message are counted and skipped; (3) the result is a function of the bytes, however they are
 //! split.
 
 use super::layout::{self, field, u16_at, u32_at};

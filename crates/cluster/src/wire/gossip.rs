@@ -30,8 +30,8 @@ impl<'a> Gossip<'a> {
     }
 
     /// The entries; none at all if one of them has a malformed id (G-11). Entries without a usable
-    /// address are left out: those whose text has no NUL or may not be stored, and those without a
-    /// port unless the node is NOADDR.
+    /// address are left out. These are entries whose text has no NUL or may not be stored, and entries
+    /// without a port unless the node is NOADDR.
     ///
     /// Flags are as on the wire; the reader decides which bits to believe (G-10).
     pub fn entries(&self) -> impl Iterator<Item = GossipEntry<'a>> + use<'a> {

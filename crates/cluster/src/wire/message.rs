@@ -190,8 +190,8 @@ pub struct PublishedMessage<'a> {
 
 /// Gossip about other nodes in PING, PONG and MEET, and extensions about the sender.
 ///
-/// Entries are parsed by an iterator, not collected in a list: a message may have 65,535 of them. Their
-/// number and ids have been checked already; their addresses are checked when they are parsed.
+/// Entries are parsed by an iterator, not collected in a list, because a message may have 65,535 of them.
+/// Their number and ids have been checked already; their addresses are checked when they are parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gossip<'a> {
     /// The entries' bytes, 104 each; [`Gossip::entries`] parses them.

@@ -5,7 +5,7 @@
 //! `low`; its own `low` means nothing, because children in front of it may have been removed, in this node or
 //! in a higher one. When two nodes are joined, the first child of the right node is no longer a first child,
 //! so it gets the `low` of the right node. (2) `sums` of a child are those of its node; (3) a shared node is
-//! never written: a writer copies the nodes of its path that have another owner.
+//! never written, because a writer copies the nodes of its path that have another owner.
 
 use super::leaf::{HashLeaf, NEVER};
 use crate::arch::prefetch;
@@ -333,7 +333,8 @@ impl HashNode {
     }
 }
 
-/// A tree of these leaves, at least one, each with its first hash, in ascending order.
+/// The root and the sums of a tree of these leaves. There is at least one leaf; the leaves are in ascending
+/// order, each with its first hash.
 pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
     let mut children: Vec<HashChild> =
         leaves.into_iter().map(|(low, leaf)| HashChild::leaf(low, leaf)).collect();

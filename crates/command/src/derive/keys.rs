@@ -113,8 +113,8 @@ const fn is_whole_row(spec: &KeySpec) -> bool {
     is_complete && is_index && matches!(spec.find, Find::Range { step: 1 | 2, limit: 0 | 1, .. })
 }
 
-/// The keys of a command that can be found from the number of arguments alone: a row at a fixed index.
-/// The hot path uses it, because most commands have such keys only.
+/// The keys of a command that can be found from the number of arguments alone, because they form a row at a
+/// fixed index. The hot path uses it, because most commands have such keys only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRow {
     /// Position of the first key; 0 if there is no row.

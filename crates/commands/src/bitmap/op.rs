@@ -84,7 +84,7 @@ fn combine_into(op: BitOp, texts: &[Str<'_>], range: Range<usize>, page: &mut Ve
     match (whole(*first, &range), others.first().and_then(|second| whole(*second, &range))) {
         (Some(first), _) if op == BitOp::Not => page.extend(first.iter().map(|byte| !byte)),
         (Some(first), Some(second)) => {
-            // The first two strings are combined at once, so the page is written only once for both.
+            // The first two strings are combined in one loop, so the page is written only once for both.
             let pairs = first.iter().zip(second);
             match op {
                 BitOp::And => page.extend(pairs.map(|(one, other)| one & other)),

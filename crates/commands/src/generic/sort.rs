@@ -139,7 +139,7 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         None => ctx.db.remove_stored(target, Event::Del),
     };
     if !is_same_elsewhere || is_told_by_result(&ctx.db) {
-        // The result is propagated, because a replica could compute a different result: the order may be that
+        // The result is propagated, because a replica could compute a different result. The order may be that
         // of a hash table, and the replica may still have keys or fields that have expired here.
         ctx.db.effects.rewrite_encoded(|| {
             let commands = ItemCommands::new((b"RPUSH", target.bytes), (result.rows.len(), 1));
@@ -201,9 +201,9 @@ fn sorted(
     let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
     let value = entry.value();
     // A set whose members should keep their order is sorted alphabetically if the result is stored or
-    // the call is part of a script or a transaction: the order of a set differs between servers, but stored
-    // results and results within scripts must not differ. In transactions this would not be necessary, but
-    // does no harm.
+    // the call is part of a script or a transaction, because the order of a set differs between servers, but
+    // stored results and results within scripts must not differ. In transactions this would not be necessary,
+    // but does no harm.
     let is_told = options.store.is_some() || is_inside;
     if options.keeps_order && is_told && matches!(value, ValueRef::Set(_)) {
         (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);

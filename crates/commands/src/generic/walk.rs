@@ -138,7 +138,7 @@ impl<'a> KeyWalk<'a> {
     /// part that `head` writes for the next cursor (0: no key is left), and the keys.
     ///
     /// # Errors
-    /// None; the type is that of handlers.
+    /// Never fails; the result has this type because all handlers have it.
     pub fn reply(
         self,
         ctx: &mut ReadCtx<'_>,

@@ -1,5 +1,5 @@
-//! XACKDEL and XDELEX, as in version 9.2 of the reference: entries are deleted in a way that takes
-//! references of consumer groups into account.
+//! XACKDEL and XDELEX, as in version 9.2 of the reference. Both delete entries in a way that takes references
+//! of consumer groups into account.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;

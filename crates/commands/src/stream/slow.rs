@@ -13,7 +13,7 @@ use sluice_value::{Direction, Value};
 struct EntryRange {
     /// First and last id of the requested range, both included.
     all: (StreamId, StreamId),
-    /// First and last id of the part that is not passed yet, both included; `None`: nothing is left.
+    /// First and last id of the part that is not passed yet, both included; `None` if nothing is left.
     left: Option<(StreamId, StreamId)>,
     /// Largest number of entries in the reply.
     count: usize,

@@ -1,4 +1,4 @@
-//! INCREX, as in version 9.2 of the reference: adds an amount within bounds, and sets an expiry.
+//! INCREX, as in version 9.2 of the reference. The command adds an amount within bounds, and sets an expiry.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -119,7 +119,8 @@ trait IncrexNumber: Copy + PartialOrd {
     fn of(text: Str<'_>) -> Result<Self, CmdError>;
     /// The smallest and the largest number.
     fn range() -> (Self, Self);
-    /// The sum, and its position relative to the bounds: `Equal` if it is within them.
+    /// The sum, and its position relative to the bounds. The position is `Equal` if the sum is within the
+    /// bounds.
     fn add(self, amount: Self, bounds: (Self, Self)) -> (Self, Ordering);
     /// The difference `self - other`; `None` if it cannot be represented.
     fn less(self, other: Self) -> Option<Self>;
