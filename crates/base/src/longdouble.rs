@@ -339,7 +339,7 @@ const TEXT_BYTES_MAX: usize = 5 * 1024;
 const EXPONENT_BIAS: i32 = 16383;
 const FRACTION_UNIT: u64 = 100_000_000_000_000_000;
 const LIMB: u64 = 1_000_000_000;
-/// 5^27 is below 2^63.
+/// The largest power of five that `parse_short` uses; 5^27 is below 2^63.
 const FIVES_MAX: u32 = 27;
 /// Beyond this decimal exponent every value is infinite or zero, because the range ends at 1.19e4932 and
 /// 3.6e-4951.

@@ -71,8 +71,8 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
     }
 }
 
-/// Whether a file is a manifest: by the extension of its name, or as the reference decides, by the first
-/// line that is no comment.
+/// Whether a file is a manifest. The extension of its name decides or, as in the reference, the first line
+/// that is no comment.
 fn kind_of(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
@@ -485,7 +485,8 @@ impl LogFile {
         match copied {
             Ok(()) => Ok(path),
             Err(error) => {
-                // The incomplete copy is removed: nothing has been cut off yet, so no byte is lost.
+                // The incomplete copy can be removed, because nothing has been cut off yet, so no byte is
+                // lost.
                 let _ = std::fs::remove_file(&path);
                 Err(error)
             }

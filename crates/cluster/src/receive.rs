@@ -320,8 +320,8 @@ fn talk(
     }
 }
 
-/// Handles a PING or MEET (step 8): this node's own address, the handshake for MEET, and the answer,
-/// which shows the state before the rest of the message is handled.
+/// Handles a PING or MEET (step 8). May learn this node's own address, begins the handshake for a MEET, and
+/// sends the answer, which shows the state before the rest of the message is handled.
 fn greet(
     m: &mut ClusterMachine,
     key: LinkKey,
@@ -363,7 +363,7 @@ fn note_failover_wish(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>
     }
 }
 
-/// Handles a PONG on an outgoing link: the node answers (step 9).
+/// Handles a PONG on an outgoing link, which shows that the node answers (step 9).
 fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     let time = m.time;
     let mut confirmed = None;

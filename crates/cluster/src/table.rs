@@ -199,8 +199,8 @@ impl NodeTable {
         self.suspects
     }
 
-    /// Gives a node another id: its own one at the end of a handshake, or a new one of this node at RESET
-    /// HARD.
+    /// Gives a node another id. This is the node's own id at the end of a handshake, or a new id of this node
+    /// at RESET HARD.
     pub(crate) fn rename(&mut self, ix: NodeIx, id: NodeId) {
         let old = std::mem::replace(&mut self.node_mut(ix).id, id);
         self.by_id.remove(&old);

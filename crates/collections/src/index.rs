@@ -134,7 +134,7 @@ struct Linear {
 const _: () = assert!(size_of::<Linear>() <= 64);
 
 impl Linear {
-    /// An index without entries: one bucket.
+    /// An index without entries, which has one bucket.
     fn new() -> Linear {
         let mut table = Buckets::new();
         table.push(Bucket::EMPTY);
@@ -239,8 +239,8 @@ impl Linear {
         }
     }
 
-    /// Removes the entry at `position`. At most two buckets are merged, and at most one overflow bucket
-    /// moves, for which `rehash` is called with one of its entries.
+    /// Removes the entry at `position`. At most two buckets are merged into others, and at most one overflow
+    /// bucket moves, for which `rehash` is called with one of its entries.
     ///
     /// # Panics
     /// In the same cases as [`Linear::handle`].

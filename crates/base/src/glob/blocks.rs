@@ -127,7 +127,8 @@ impl<const WORDS: usize> ElementPart<WORDS> {
             part.elements += 1;
             *p = next;
         }
-        // The table holds the bytes at which membership changes; XOR with the byte before yields membership.
+        // So far the table marks the bytes at which membership changes. XOR with the preceding byte's entry
+        // yields membership.
         for byte in 1..256 {
             let before = part.matching[byte - 1];
             part.matching[byte].iter_mut().zip(before).for_each(|(word, before)| *word ^= before);

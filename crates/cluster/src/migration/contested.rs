@@ -35,10 +35,10 @@ pub(crate) fn is_kept(m: &ClusterMachine, slot: HashSlot, from: NodeIx) -> bool 
     source.is_some_and(|source| *source == m.table.node(from).id) && !is_made(Mistake::SourceOutbidsClaim)
 }
 
-/// Called when a node has become a replica. This node then stops keeping slots against it, because a replica
-/// claims no slots of its own, and its next claim would be that of a won election. A source that has granted
-/// its last slot follows its target at once. It never sends a header without the slots, because a replica's
-/// header has the slots of its primary.
+/// Called when a header shows that its sender is a replica. This node then stops keeping slots against it,
+/// because a replica claims no slots of its own, and its next claim would be that of a won election. A source
+/// that has granted its last slot follows its target at once. It never sends a header without the slots,
+/// because a replica's header has the slots of its primary.
 pub(crate) fn follows(m: &mut ClusterMachine, sender: NodeIx) {
     if !m.keys.granted_here.is_empty() {
         let id = m.table.node(sender).id;

@@ -91,8 +91,8 @@ impl Index {
         }
     }
 
-    /// Removes the entry at `position`. At most two buckets are merged, and at most one overflow bucket
-    /// moves, for which `rehash` is called with one of its entries.
+    /// Removes the entry at `position`. At most two buckets are merged into others, and at most one overflow
+    /// bucket moves, for which `rehash` is called with one of its entries.
     ///
     /// # Panics
     /// In the same cases as [`Index::handle`].

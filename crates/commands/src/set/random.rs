@@ -82,7 +82,7 @@ fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let reply = &mut ctx.reply;
     if count < 0 {
-        // A larger count is refused, because the reply alone could take all memory.
+        // A count above `REPEATED_MAX` is refused, because the reply alone could take all memory.
         if wanted > REPEATED_MAX {
             return Err(CmdError::text("ERR value is out of range"));
         }

@@ -262,8 +262,8 @@ impl Trimming {
         stream.trim(self.to, self.extent, context)
     }
 
-    /// The exact threshold with which a replica trims to the same stream; `None` if it equals the requested
-    /// threshold.
+    /// The exact threshold with which a replica trims to the same stream; `None` if the requested trimming is
+    /// exact already.
     fn exact_threshold(self, stream: &Stream) -> Option<ExactThreshold> {
         if self.extent == TrimExtent::Exact {
             return None;
