@@ -62,7 +62,7 @@ impl RefusalContext {
     }
 }
 
-/// Equal refusals, counted: same reason, context, object and user.
+/// Equal refusals, counted together: they have the same reason, context, object and user.
 #[derive(Clone, Debug)]
 pub struct RefusalEntry {
     /// Number of refusals counted in this entry, at least 1.

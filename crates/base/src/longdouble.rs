@@ -169,7 +169,7 @@ fn fixed(significand: u64, shift: u32) -> (u64, u64) {
 
 /// Appends `significand * 2^shift`. Cost: quadratic in `shift`, some 300 µs for the largest value there is.
 fn push_shifted(out: &mut Vec<u8>, significand: u64, mut shift: u32) {
-    // Little-endian limbs of nine digits each.
+    // The number in little-endian limbs of nine digits each.
     let mut limbs = vec![significand % LIMB, significand / LIMB % LIMB, significand / LIMB / LIMB];
     while shift > 0 {
         let step = shift.min(32);

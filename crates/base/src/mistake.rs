@@ -114,7 +114,7 @@ pub enum Mistake {
     MinorityServes,
     /// A replica whose primary has failed once announces the failure for ever (K-23).
     MournsForever,
-    /// A node whose process stood still serves clients before any node has answered (S-24).
+    /// After a suspension of its process, a node serves clients before any other node has answered (S-24).
     ServesAfterStandstill,
     /// A vote counts for the present election, whatever epoch it was given for (K-3).
     VotesOfAnyEpoch,

@@ -92,8 +92,8 @@ pub(crate) fn leave_zero(m: &mut ClusterMachine) {
 
 /// Takes a new epoch without votes, whatever this node's epoch is, for a forced takeover.
 pub(crate) fn advance_alone(m: &mut ClusterMachine) {
-    // The conditions of `bump` do not apply: they look at this node's own epoch, which has no meaning for a
-    // replica, because the epoch of its shard is its primary's.
+    // The conditions of `bump` do not apply, because they look at this node's own epoch. That epoch has no
+    // meaning for a replica; the epoch of its shard is its primary's.
     advance(m);
 }
 

@@ -161,8 +161,8 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     };
     if ends {
         m.table.set_health(ix, NodeHealth::Up);
-        // Old reports that were too few for a quorum are still kept. They are dropped here, because pong
-        // times in gossip are ignored for a node with reports (G-10 item 4).
+        // The node may still have old reports that were too few for a quorum. They are dropped here, because
+        // pong times in gossip are ignored for a node with reports (G-10 item 4).
         count_reports(m, ix);
         m.reconsider_soon();
         m.save();

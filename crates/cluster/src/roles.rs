@@ -49,8 +49,8 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     m.channels_gone(elsewhere);
     m.end_pause();
     m.failover.candidacy.give_up();
-    // `voted_until` is over: this node is a replica now, and slots that it gets later as a primary come
-    // with a new epoch, above that of its vote.
+    // `voted_until` no longer matters, because this node is a replica now, and slots that it gets later as a
+    // primary come with a new epoch, above that of its vote.
     m.failover.voted_until = 0;
     m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     m.reconsider();

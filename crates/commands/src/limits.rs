@@ -24,19 +24,20 @@ pub struct Limits {
     pub client_query_buffer: usize,
     /// Largest number of requests in a batch, 1 to 128.
     pub prefetch_batch: usize,
-    /// Duration in nanoseconds from which on a command is logged as slow; negative: never.
+    /// Duration in nanoseconds from which on a command is logged as slow; a negative value means never.
     pub slow_ns: i64,
-    /// Shortest duration, in nanoseconds, that the slow log or the latency monitor records; `i64::MAX`: none.
+    /// Shortest duration, in nanoseconds, that the slow log or the latency monitor records; `i64::MAX` if
+    /// neither records any.
     pub note_ns: i64,
-    /// Length in bytes from which on a request is logged; `i64::MAX`: never.
+    /// Length in bytes from which on a request is logged; `i64::MAX` means never.
     pub large_request: i64,
-    /// Length in bytes from which on a reply is logged; `i64::MAX`: never.
+    /// Length in bytes from which on a reply is logged; `i64::MAX` means never.
     pub large_reply: i64,
-    /// Number of keys tracked for client-side caching; 0: no limit.
+    /// Number of keys tracked for client-side caching; 0 means no limit.
     pub tracked_keys_max: usize,
     /// Whether latencies are recorded for each command.
     pub latency_tracking: bool,
-    /// Duration in milliseconds from which on the latency monitor keeps an event; 0: never.
+    /// Duration in milliseconds from which on the latency monitor keeps an event; 0 means never.
     pub latency_threshold_ms: u64,
     /// Which accesses HOTKEYS counts.
     pub hot_keys: HotKeyLimits,
@@ -66,11 +67,12 @@ pub struct Limits {
     pub redis_names: bool,
     /// Whether import mode is on, in which an import source may keep expired keys.
     pub import_mode: bool,
-    /// Memory in bytes above which keys are evicted, or writes that need more are refused; 0: no limit.
+    /// Memory in bytes above which keys are evicted, or writes that need more memory are refused; 0 means no
+    /// limit.
     pub maxmemory: usize,
     /// How keys are evicted above `maxmemory`.
     pub eviction: EvictionLimits,
-    /// Memory of all clients, in bytes, from which on the largest clients are closed; 0: no limit.
+    /// Memory of all clients, in bytes, from which on the largest clients are closed; 0 means no limit.
     pub maxmemory_clients: usize,
     /// Whether the default user is enabled and has no password, so every new connection may act as this user.
     pub default_user_is_open: bool,
@@ -96,7 +98,7 @@ pub struct Limits {
     pub fsyncs_always: bool,
     /// Whether the AOF contains timestamps.
     pub aof_timestamps: bool,
-    /// Number of elements above which a read is produced by another thread; `usize::MAX`: never.
+    /// Number of elements above which a read is produced by another thread; `usize::MAX` means never.
     pub slow_read_elements: usize,
     /// Number of databases, at least 1.
     pub databases: usize,
@@ -109,7 +111,7 @@ pub struct Limits {
 /// Settings of the counts that HOTKEYS reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotKeyLimits {
-    /// Number of keys that are counted; 0: none.
+    /// Number of keys that are counted; 0 means none.
     pub keys: usize,
     /// Share of accesses that are counted, in percent.
     pub percent: u32,
@@ -120,9 +122,9 @@ pub struct HotKeyLimits {
 /// Output limit of a class of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// Output in bytes from which on the client is closed at once; 0: no limit.
+    /// Output in bytes from which on the client is closed at once; 0 means no limit.
     pub hard: usize,
-    /// Output in bytes from which on the client is closed after `soft_seconds`; 0: no limit.
+    /// Output in bytes from which on the client is closed after `soft_seconds`; 0 means no limit.
     pub soft: usize,
     /// Seconds for which the output may stay above `soft`.
     pub soft_seconds: u64,
@@ -203,7 +205,7 @@ impl Limits {
             hash: HashLimits {
                 max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
                 max_value: config.int(param::HASH_MAX_LISTPACK_VALUE) as usize,
-                // The engine replaces the seed: see `Engine::with`.
+                // The engine replaces the seed in `Engine::with`.
                 seed: HashSeed::default(),
             },
             set: SetLimits {
@@ -347,7 +349,7 @@ fn eviction_budget_ns(tenacity: i64) -> u64 {
     }
 }
 
-/// Memory of all clients together, in bytes; 0: no limit.
+/// The limit of the memory of all clients together, in bytes; 0 means no limit.
 fn maxmemory_clients(config: &Config) -> usize {
     match config.int(param::MAXMEMORY_CLIENTS) {
         // A negative value is a share of `maxmemory` in percent.

@@ -48,7 +48,7 @@ pub struct MigratedKey {
     pub name: Vec<u8>,
     /// Hash of the name on this server.
     pub hash: u64,
-    /// Remaining life in ms; 0: the key does not expire.
+    /// Remaining life in ms; 0 if the key does not expire.
     pub ttl_ms: u64,
     pub root: Value,
 }
@@ -58,7 +58,7 @@ pub struct MigratedKey {
 pub struct MigrationOutcome {
     /// Positions in [`Migration::keys`] of the keys that the other server has acknowledged, ascending.
     pub taken: Vec<usize>,
-    /// The error for the client, with its code; `None`: the reply is `OK`.
+    /// The error for the client, with its code; `None` if the reply is `OK`.
     pub error: Option<Vec<u8>>,
 }
 

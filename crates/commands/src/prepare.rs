@@ -22,7 +22,7 @@ pub struct Prepared {
     pub first: usize,
     /// Hash of the first key.
     pub hash: u64,
-    /// Index of the hashes of this request's other keys in [`Hashing::hashes`].
+    /// Index of the hashes of this request's other keys in `Hashing::hashes`.
     more_at: u32,
     /// Number of other keys that were hashed.
     more: u16,

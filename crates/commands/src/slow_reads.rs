@@ -8,7 +8,7 @@ use crate::wait::WaitFor;
 /// State of slow reads, kept by the engine.
 #[derive(Debug, Default)]
 pub struct SlowReads {
-    /// Number of threads for slow reads; 0: replies are always produced on the main thread.
+    /// Number of threads for slow reads; if it is 0, replies are always produced on the main thread.
     pub threads: usize,
     /// Number of threads that are producing a reply.
     pub running: usize,

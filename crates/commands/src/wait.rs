@@ -45,7 +45,7 @@ pub enum WaitFor {
         /// Offset that they must acknowledge. A handler leaves 0; `Engine::park` sets it once the
         /// command is in the stream.
         offset: u64,
-        /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
+        /// Time of the monotonic clock, in ms, at which the wait ends; 0 means never.
         deadline_ms: u64,
     },
     /// Acknowledgements of replicas, for WAIT and WAITAOF.
@@ -56,7 +56,7 @@ pub enum WaitFor {
         offset: u64,
         /// For WAITAOF: the condition on this server's AOF; `None` for WAIT.
         local: Option<LocalWait>,
-        /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
+        /// Time of the monotonic clock, in ms, at which the wait ends; 0 means never.
         deadline_ms: u64,
     },
 }
@@ -83,7 +83,7 @@ pub struct BlockOn {
     pub wanted: Type,
     /// Whether the wait also ends when a key is deleted or changes its type.
     pub ends_without_key: bool,
-    /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
+    /// Time of the monotonic clock, in ms, at which the wait ends; 0 means never.
     pub deadline_ms: u64,
 }
 
@@ -110,7 +110,7 @@ impl WaitFor {
         }
     }
 
-    /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
+    /// Time of the monotonic clock, in ms, at which the wait ends; 0 means never.
     pub fn deadline_ms(&self) -> u64 {
         match self {
             WaitFor::Pause

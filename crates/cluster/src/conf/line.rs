@@ -163,8 +163,8 @@ fn node(id: NodeId, flags: &[u8]) -> NodeLine {
             b"handshake" => is_handshake = true,
             b"noaddr" => line.node.is_without_address = true,
             b"nofailover" => line.node.no_failover = true,
-            // A suspicion (`fail?`) is not restored: this process suspects the node itself if the node does
-            // not answer.
+            // A suspicion (`fail?`) is not restored, because this process will itself suspect the node if the
+            // node does not answer.
             b"fail?" | b"noflags" => {}
             _ => line.notes.push(LineNote::UnknownFlag(flag.to_vec())),
         }

@@ -135,7 +135,7 @@ impl<'a> KeyWalk<'a> {
     }
 
     /// Visits keys from `cursor` on, but none after the slot `last`, if given. The reply consists of the
-    /// part that `head` writes for the next cursor (0: no key is left), and the keys.
+    /// part that `head` writes for the next cursor (0 if no key is left), and the keys.
     ///
     /// # Errors
     /// Never fails; the result has this type because all handlers have it.

@@ -17,7 +17,7 @@ use sluice_value::{Direction, Edge, Value, Zset, ZsetRef};
 /// The command that searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
-    /// GEORADIUS: a point, and optionally a key for the result.
+    /// GEORADIUS, which searches around a point and optionally stores the result under a key.
     Radius,
     RadiusReadOnly,
     ByMember,

@@ -109,7 +109,7 @@ pub(crate) fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, wanted: Type, dea
 }
 
 /// Parses a timeout in seconds, maybe with a fraction. The result is the time of the monotonic clock, in ms,
-/// at which the wait ends; 0: never. A fraction of a millisecond is rounded up.
+/// at which the wait ends; 0 means never. A fraction of a millisecond is rounded up.
 pub(crate) fn deadline_ms(ctx: &WriteCtx<'_>, text: &[u8]) -> Result<u64, CmdError> {
     let seconds = LongDouble::parse(text)
         .ok_or(const { CmdError::text("ERR timeout is not a float or out of range") })?;

@@ -5,7 +5,7 @@ use sluice_base::num::IntBuffer;
 use sluice_resp::Reply;
 use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetFinder, SetLimits, SetRef};
 
-/// Number of members that all sets have in common, counted up to `limit`; 0: no limit.
+/// Number of members that all sets have in common, counted up to `limit`; a `limit` of 0 means no limit.
 pub(super) fn count_common(sets: &[Option<SetRef<'_>>], limit: usize) -> usize {
     let mut found = 0;
     intersect(sets, &mut |_| {

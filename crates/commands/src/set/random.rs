@@ -31,7 +31,7 @@ fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(List
         }
         return;
     }
-    // Robert Floyd's algorithm: each step adds one rank, and no random number is discarded.
+    // This is Robert Floyd's algorithm, in which each step adds one rank and no random number is discarded.
     let mut ranks = HashSet::with_capacity(count);
     for bound in len - count..len {
         let drawn = rng.below(bound as u64 + 1) as usize;

@@ -114,7 +114,7 @@ fn unbalanced(reader: ReadKind) -> CmdError {
     ))
 }
 
-/// The time at which a timeout in milliseconds ends, ms of the monotonic clock; 0: never.
+/// The time at which a timeout in milliseconds ends, in ms of the monotonic clock; 0 means never.
 fn deadline_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     let ms = parse_i64(text).ok_or(CmdError::text("ERR timeout is not an integer or out of range"))?;
     match u64::try_from(ms) {
