@@ -1,4 +1,4 @@
-//! Whether a user may do what a request asks.
+//! Checks whether a user's rights allow a request.
 
 use crate::selector::Selector;
 use crate::user::User;
@@ -7,8 +7,8 @@ use sluice_command::derive::keys::keys_that_fit;
 use sluice_command::spec::{Begin, Cat, Find, Flags, KeyFlags, Keys, Spec};
 use sluice_command::specs::pubsub;
 
-/// The kind of right that a request lacks. If the user's selectors refuse a request for different kinds, the
-/// last of these in this order is reported.
+/// The kind of right that a request lacks. If the user's selectors refuse a request for different kinds of
+/// rights, the kind that is declared last in this enum is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Reason {
@@ -29,7 +29,7 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// The object of the refusal in the log: the argument, or the command's full name.
+    /// The object that ACL LOG shows for the refusal: the argument, or the command's full name.
     pub fn object<'a>(&self, spec: &'static Spec, args: &[&'a [u8]]) -> &'a [u8] {
         match (self.reason, self.position) {
             (Reason::Command, _) | (Reason::Database, 0) => spec.full_name.as_bytes(),
@@ -112,9 +112,10 @@ pub struct Call<'a> {
 }
 
 impl User {
-    /// Whether at least one selector allows the whole call. If none does, `Err` is the greatest refusal
-    /// among the selectors, by kind, then by position of the argument. Cost: a bit test for each selector,
-    /// and for each key, channel and database a match against the patterns or databases of the selector.
+    /// Whether at least one selector allows the whole call. If none does, `Err` is the selectors' refusal
+    /// whose kind is greatest, and among equal kinds the one with the greatest position of the argument.
+    /// Cost: a bit test for each selector, and for each key, channel and database a match against the
+    /// patterns or databases of the selector.
     #[inline]
     pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         if self.allows_all() { Ok(()) } else { self.check_selectors(call) }

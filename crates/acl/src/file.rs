@@ -180,7 +180,8 @@ pub struct ConfigUsers {
     roles: RuleLines,
 }
 
-/// The lines of one kind, in order: a name and its rules. `names` finds duplicates.
+/// The lines of one kind (`user` or `role`) in order, each with a name and its rules. `names` finds
+/// duplicates.
 #[derive(Debug, Default)]
 struct RuleLines {
     lines: Vec<(Vec<u8>, Vec<Vec<u8>>)>,

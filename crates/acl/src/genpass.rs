@@ -13,7 +13,7 @@ pub fn random_bytes_for(bits: i64) -> Result<usize, &'static str> {
             "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
         );
     }
-    // At most 4,096 bits: the number fits.
+    // `bits` is at most 4,096, so the number fits.
     Ok((bits as usize).div_ceil(8))
 }
 

@@ -7,7 +7,8 @@ use crate::check::Reason;
 use sluice_base::heap;
 use std::collections::VecDeque;
 
-/// A refusal at most this many milliseconds after an equal one is counted in the same entry.
+/// A refusal is counted in the entry of an equal refusal if at most this many milliseconds lie between the
+/// two.
 const GROUPED_WITHIN_MS: i64 = 60_000;
 /// How many of the newest entries a refusal is compared with.
 const LOOKED_AT: usize = 10;
@@ -21,7 +22,7 @@ pub enum Refusal {
     Request(Reason),
     /// A failed attempt to authenticate.
     Auth,
-    /// A TLS certificate none of whose names is the name of an enabled user.
+    /// A TLS certificate that names no enabled user.
     TlsCert,
 }
 
@@ -61,7 +62,7 @@ impl RefusalContext {
     }
 }
 
-/// Equal refusals, counted: same reason, context, object and user.
+/// Equal refusals, counted together: they have the same reason, context, object and user.
 #[derive(Clone, Debug)]
 pub struct RefusalEntry {
     /// Number of refusals counted in this entry, at least 1.
@@ -73,12 +74,13 @@ pub struct RefusalEntry {
     /// The refused command, key, channel or database; for an attempt to authenticate, the command or the
     /// page through which it was made; empty for a certificate. At most `TEXT_MAX` bytes.
     pub object: Vec<u8>,
-    /// The name of the user, or the name in the attempt or certificate; at most `TEXT_MAX` bytes.
+    /// The name of the user, or the name given in the attempt to authenticate or in the certificate; at most
+    /// `TEXT_MAX` bytes.
     pub username: Vec<u8>,
     /// The client of the latest refusal, described as in CLIENT INFO, or the peer of the metrics page; at
     /// most `TEXT_MAX` bytes.
     pub client_info: Vec<u8>,
-    /// Number of the entry since the server began, from 0.
+    /// Sequence number of the entry, from 0 since the server began.
     pub id: u64,
     /// Time of the first refusal, in milliseconds since 1970.
     pub created_ms: i64,

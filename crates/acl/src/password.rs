@@ -52,7 +52,8 @@ impl Digest {
     /// passwords there are.
     pub(crate) fn is_among(&self, known: &[Digest], least: usize) -> bool {
         let found = known.iter().fold(false, |found, known| found | known.is_same(self));
-        // These comparisons only take time: a name with fewer passwords must not be answered sooner.
+        // These comparisons only take time, because the reply for a user with fewer passwords must not come
+        // sooner.
         for _ in known.len()..least {
             std::hint::black_box(Digest([0; 32]).is_same(self));
         }

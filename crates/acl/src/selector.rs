@@ -1,9 +1,9 @@
 //! A selector: rights to commands, keys, channels and databases.
 //!
-//! Invariants: (1) if `rules` are applied in their order, beginning with every command if `is_future` is
-//! true and with no command otherwise, the result is `commands` and `first_args`; (2) `all_commands` is
-//! true exactly if every bit of `commands` is set, including the bits above the last command; (3)
-//! `databases` ascends.
+//! Invariants: (1) `commands` and `first_args` are the result of applying `rules`, in their order, to a
+//! selector that has every command if `is_future` is true, and no command otherwise; (2) `all_commands` is
+//! true exactly if every bit of `commands` is set, including the bits above the last command; (3) `databases`
+//! ascends.
 
 use crate::rule::RuleError;
 use crate::text::{has_spaces, word};
@@ -86,7 +86,7 @@ static MEMBERS: [[u64; WORDS]; CATEGORIES] = {
 };
 
 impl Selector {
-    /// A selector without commands and keys, with every database. `all_channels`, from
+    /// A selector without commands and keys, with every database. `all_channels` is the setting
     /// `acl-pubsub-default`: whether the selector has every channel or none.
     pub(crate) fn new(all_channels: bool) -> Selector {
         Selector {
@@ -317,7 +317,8 @@ impl Selector {
 
     #[cold]
     fn allows_first_arg(&self, id: u16, first_arg: Option<&[u8]>) -> bool {
-        // All bytes are compared, also those after a zero byte: the command's handler uses all of them.
+        // All bytes are compared, also those after a zero byte, because the command's handler uses all of
+        // them.
         let Some(first_arg) = first_arg else { return false };
         self.first_args.iter().any(|(known, arg)| *known == id && arg.eq_ignore_ascii_case(first_arg))
     }

@@ -130,8 +130,8 @@ impl User {
         }
     }
 
-    /// The user that sessions keep after this one was deleted: its name without any right. No session
-    /// authenticates as this user; it is in no set and never stale.
+    /// The user that a session keeps after its user was deleted: it has the same name, but no rights. No
+    /// session authenticates as this user; it is in no set and never stale.
     pub fn without_rights(&self) -> User {
         User::new(&self.name, self.identity, false)
     }
@@ -261,8 +261,8 @@ impl User {
     }
 
     /// Whether `password` is a password of the user, or any password is accepted (`nopass`). The time
-    /// does not depend on where digests differ. Whether the user is enabled is not checked. Cost: the
-    /// passwords and the bytes of `password`.
+    /// does not depend on where digests differ. Whether the user is enabled is not checked. Cost: linear in
+    /// the number of passwords and in the bytes of `password`.
     pub fn accepts(&self, password: &[u8]) -> bool {
         if self.nopass {
             return true;

@@ -27,7 +27,7 @@ pub struct Users {
     all_channels: bool,
 }
 
-/// The reason why AUTH fails. The error reply is the same for all.
+/// The reason why AUTH fails. The error reply is the same for all reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum AuthError {
@@ -37,14 +37,14 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// The error reply of AUTH, whatever the reason.
+    /// The error reply of AUTH, which is the same for all reasons.
     pub const TEXT: &'static str = "WRONGPASS invalid username-password pair or user is disabled.";
 }
 
 /// The differences between the users before and after ACL LOAD.
 #[derive(Debug)]
 pub struct UserChanges {
-    /// Deleted users: their clients have to be closed.
+    /// Deleted users, whose clients have to be closed.
     pub gone: Vec<Arc<User>>,
     /// Users that lost channels: the new version, and the remaining channels.
     pub revoked: Vec<(Arc<User>, RevokedChannels)>,
@@ -275,9 +275,9 @@ impl Users {
         user
     }
 
-    /// Takes over the users and roles of a file. A user whose name is in both keeps its identity, and so
-    /// its clients, as in the reference. Cost: O(users of both sets), and for each user that is in both the
-    /// comparison of its channels.
+    /// Takes over the users and roles of a file. A user whose name is in both sets keeps its identity, so its
+    /// clients stay connected, as in the reference. Cost: O(users of both sets), and for each user that is in
+    /// both the comparison of its channels.
     pub fn replace(&mut self, mut loaded: Users) -> UserChanges {
         let mut change = UserChanges { gone: Vec::new(), revoked: Vec::new(), replaced: Vec::new() };
         let before = std::mem::take(&mut self.by_name);

@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// A borrowed value that records whether it can have been changed. Reading costs nothing, and
-/// conclusions from the value need to be drawn anew only if [`ChangeGuard::can_have_changed`].
+/// A borrowed value that records whether it can have been changed. Reading costs nothing. Whatever was
+/// derived from the value has to be derived again only if [`ChangeGuard::can_have_changed`].
 #[derive(Debug)]
 pub struct ChangeGuard<'a, T> {
     value: &'a mut T,

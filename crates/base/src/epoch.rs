@@ -35,7 +35,7 @@ impl Epoch {
     }
 }
 
-/// A value on which cached conclusions depend: every mutable access advances the epoch.
+/// A value on which cached conclusions depend, so that every mutable access advances the epoch.
 #[derive(Debug)]
 pub struct Watched<T> {
     value: T,

@@ -9,9 +9,9 @@
 //! that the last cannot; (2) no recursion; (3) matching byte by byte takes a number of steps that is linear
 //! in pattern and text; after these steps, the elements between two stars are searched 256 at a time
 //! (`blocks.rs`), which adds at most elements × text ÷ 256 steps of a few nanoseconds; (4) a [`Pattern`]
-//! that is matched with many texts reads each class of more than `CLASS_BYTES_MAX` bytes once: a byte of a
-//! text never costs more than that many steps; (5) a [`Pattern`] in one of the simple forms of `form.rs`,
-//! such as one with a single star, never goes back and takes nothing from an [`Allowance`].
+//! that is matched with many texts reads each class of more than `CLASS_BYTES_MAX` bytes once, so that a byte
+//! of a text never costs more than that many steps; (5) a [`Pattern`] in one of the simple forms of
+//! `form.rs`, such as one with a single star, never goes back and takes nothing from an [`Allowance`].
 
 mod blocks;
 mod class;
@@ -78,8 +78,8 @@ impl<'a> Pattern<'a> {
         self.run(text, &mut Unbounded).unwrap_or(false)
     }
 
-    /// Whether all of `text` matches, or `None` where the answer would take more than the rest
-    /// of the allowance.
+    /// Whether all of `text` matches, or `None` if the answer would take more steps than the allowance has
+    /// left.
     #[inline]
     pub fn matches_within(&self, text: &[u8], allowance: &mut Allowance) -> Option<bool> {
         self.run(text, allowance)
@@ -413,10 +413,10 @@ impl MatchWork for Allowance {
     }
 }
 
-/// A pattern in which more runs of stars than this have something after them matches nothing: the reference
-/// limits its recursion this way.
+/// A pattern matches nothing if more than this many of its runs of stars have something after them, because
+/// the reference limits its recursion this way.
 const STARS_MAX: usize = 1000;
-/// A class of at most this many bytes is read anew for each byte of a text.
+/// A class of at most this many bytes is parsed again for each byte of a text.
 const CLASS_BYTES_MAX: usize = 40;
 const SHORT_CLASS: u8 = 0;
 const LONG_CLASS: u8 = 1;

@@ -32,8 +32,8 @@ pub(crate) fn shortest(value: f64) -> ShortestDigits {
     let scaled = multiply(exact, power);
     let mut high = multiply(high, power);
     let mut low = multiply(low, power);
-    // The products are off by less than one unit each: shrinking the interval keeps every candidate inside
-    // the true one.
+    // The products are off by less than one unit each, so shrinking the interval by one unit at each end
+    // keeps every candidate inside the true interval.
     high.frac -= 1;
     low.frac += 1;
     generate(scaled, high, high.frac - low.frac, exp10)
@@ -53,7 +53,8 @@ fn normalize(value: Scaled) -> Scaled {
     Scaled { frac: value.frac << shift, exp: value.exp - shift as i32 }
 }
 
-/// Halfway to the neighbours below and above, both with the exponent of the upper one.
+/// The points halfway from `value` to the neighbours below and above, both with the exponent of the upper
+/// one.
 fn boundaries(value: Scaled) -> (Scaled, Scaled) {
     let high = normalize(Scaled { frac: (value.frac << 1) + 1, exp: value.exp - 1 });
     // Below a power of two the neighbours are twice as close.
@@ -63,8 +64,8 @@ fn boundaries(value: Scaled) -> (Scaled, Scaled) {
     (Scaled { frac: low, exp: high.exp }, high)
 }
 
-/// The power of ten that brings a number with exponent `exp` into `-60..=-32`, and minus its decimal
-/// exponent.
+/// The power of ten whose product with a number of exponent `exp` has an exponent in `-60..=-32`, and the
+/// negated decimal exponent of that power.
 fn cached_power(exp: i32) -> (Scaled, i32) {
     // log10(2) in 1/2^20; the estimate is at most one table row off.
     let wanted = ((-(exp + 87)) * 315_653) >> 20;

@@ -6,7 +6,7 @@
 
 use std::hash::Hasher;
 
-/// A hasher for tables whose keys are hashes already: it returns the key itself.
+/// A hasher for tables whose keys are hashes already. It returns the key itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IdentityHasher(u64);
 
@@ -76,7 +76,7 @@ fn tail_word(bytes: &[u8], tail: &[u8]) -> u64 {
         return u64::from(u32::from_le_bytes(*first))
             | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4));
     }
-    // One to three bytes: the first, the middle and the last one, which may coincide.
+    // One to three bytes are left: the first, the middle and the last of them are read, and may coincide.
     let byte = |at: usize| u64::from(tail[at]) << (8 * at);
     byte(0) | byte(len / 2) | byte(len - 1)
 }

@@ -46,8 +46,8 @@ pub fn deque<T>(deque: &VecDeque<T>) -> usize {
     block(deque.capacity() * size_of::<T>())
 }
 
-/// Approximate bytes that the nodes of a tree of `len` pairs take. A tree does not tell how full its
-/// nodes are; two thirds are assumed. Exact up to eleven pairs.
+/// Approximate bytes that the nodes of a tree of `len` pairs take. A tree does not report how full its nodes
+/// are, so two thirds are assumed. The result is exact up to eleven pairs.
 pub const fn tree<K, V>(len: usize) -> usize {
     let leaf = block(16 + TREE_NODE * (size_of::<K>() + size_of::<V>()));
     match len {

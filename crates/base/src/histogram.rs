@@ -1,4 +1,4 @@
-//! Durations, counted in logarithmic buckets with linear steps: within 1.6 % from 1 ns to 1 s.
+//! Durations, counted in logarithmic buckets with linear steps, exact to within 1.6 % from 1 ns to 1 s.
 //!
 //! Recording computes an index and increments two counters, which is cheap enough for every command; a
 //! general histogram costs several times that and 30 KiB per command. The layout is that of HdrHistogram
@@ -6,10 +6,10 @@
 
 use crate::heap;
 
-/// A histogram of durations in nanoseconds; longer than one second counts as one second.
+/// A histogram of durations in nanoseconds; a duration longer than one second counts as one second.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// 64 bits wide, so that no counter saturates: if one did, `powers` would exceed the sum of the counts.
+    /// 64 bits wide, so that no counter saturates. If one did, `powers` would exceed the sum of the counts.
     counts: Box<[u64; BUCKETS]>,
     /// The sum of the counts of each power of two. The total is the sum of these, so a recording costs
     /// no more than it would with a single total.
@@ -50,8 +50,8 @@ impl Histogram {
         self.powers.iter().sum()
     }
 
-    /// The duration, in nanoseconds, that `percent` of the durations do not exceed: the highest value of
-    /// its bucket; 0 without durations.
+    /// The duration, in nanoseconds, that `percent` of the durations do not exceed. It is rounded up to the
+    /// highest value of its bucket; 0 if no duration was recorded.
     pub fn percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent / 100.0 * self.total() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -67,7 +67,8 @@ impl Histogram {
     /// How many powers of two [`Histogram::by_power_of_two`] has.
     pub const POWERS: usize = BUCKETS / STEPS;
 
-    /// Counts by power of two: durations below 64 ns first; each further bound is twice the one before.
+    /// The counts by power of two. The first count is of durations below 64 ns; each further bound is twice
+    /// the bound before it.
     pub fn by_power_of_two(&self) -> [u64; Histogram::POWERS] {
         self.powers
     }

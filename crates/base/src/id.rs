@@ -1,5 +1,5 @@
 //! Ids that cross crates.
 
-/// A client connection, never reused within a process: what `CLIENT ID` answers.
+/// The id of a client connection, as CLIENT ID returns it; never reused within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);

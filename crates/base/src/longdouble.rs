@@ -169,7 +169,7 @@ fn fixed(significand: u64, shift: u32) -> (u64, u64) {
 
 /// Appends `significand * 2^shift`. Cost: quadratic in `shift`, some 300 µs for the largest value there is.
 fn push_shifted(out: &mut Vec<u8>, significand: u64, mut shift: u32) {
-    // Little-endian limbs of nine digits each.
+    // The number in little-endian limbs of nine digits each.
     let mut limbs = vec![significand % LIMB, significand / LIMB % LIMB, significand / LIMB / LIMB];
     while shift > 0 {
         let step = shift.min(32);
@@ -295,7 +295,8 @@ fn parse_short(parts: &DecimalParts<'_>) -> Option<X87DoubleExtended> {
     if exp10 >= 0 {
         return Some(rounded(u128::from(number) * u128::from(fives), Rest::None, exp10));
     }
-    // With the number's top bit set the quotient has 65 bits or more: one to round by, besides the remainder.
+    // With the number's top bit set the quotient has 65 bits or more, so there is at least one bit to round
+    // by in addition to the remainder.
     let shift = number.leading_zeros();
     let dividend = u128::from(number << shift) << 64;
     let divisor = u128::from(fives);
@@ -338,9 +339,10 @@ const TEXT_BYTES_MAX: usize = 5 * 1024;
 const EXPONENT_BIAS: i32 = 16383;
 const FRACTION_UNIT: u64 = 100_000_000_000_000_000;
 const LIMB: u64 = 1_000_000_000;
-/// 5^27 is below 2^63.
+/// The largest power of five that `parse_short` uses; 5^27 is below 2^63.
 const FIVES_MAX: u32 = 27;
-/// Beyond this every value is infinite or zero: the range ends at 1.19e4932 and 3.6e-4951.
+/// Beyond this decimal exponent every value is infinite or zero, because the range ends at 1.19e4932 and
+/// 3.6e-4951.
 const DECIMAL_EXPONENT_MAX: i64 = 4960;
 const BINARY_EXPONENT_MAX: i64 = 16500;
 

@@ -17,7 +17,7 @@ pub fn compress(input: &[u8], len_max: usize) -> Option<Vec<u8>> {
     let mut seen = vec![0u32; 1 << bits];
     let (mut at, mut literals_from) = (0, 0);
     while let Some(three) = input.get(at..).and_then(|rest| rest.first_chunk::<3>()) {
-        // Positions are stored plus one: 0 means none.
+        // Positions are stored plus one, because 0 means that there is none.
         let slot = &mut seen[hash(*three, bits)];
         let before = *slot as usize;
         *slot = at as u32 + 1;
@@ -104,7 +104,8 @@ pub fn decompress_into(input: &[u8], len: usize, out: &mut Vec<u8>) -> Option<()
             if out.len() + count > len {
                 return None;
             }
-            // The piece may overlap itself: each round copies the bytes present, which doubles them.
+            // The piece may overlap its own output, so each round copies the bytes that exist already, which
+            // doubles their number.
             let mut left = count;
             while left > 0 {
                 let there = left.min(out.len() - from);

@@ -1,7 +1,8 @@
 //! Mistakes that are made on purpose, to test that the simulations of replication, of clusters and of slot
 //! moves find them. Only a build with `--cfg sluice_mistakes` can make one; in every other build [`is_made`]
-//! is the constant `false` and costs nothing. Ids such as K-1 number mistakes
-//! (`docs/design/cluster-arrows.md`); ids with other letters name rules of the cluster that a mistake breaks.
+//! is the constant `false` and costs nothing. Ids such as K-1 are numbers of mistakes in
+//! `docs/design/cluster-arrows.md`; ids with other letters name the rule of the cluster that a mistake
+//! breaks.
 
 /// A mistake that a simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,9 +12,9 @@ pub enum Mistake {
     None,
     /// After a promotion, the id of the former history is accepted for later positions, too.
     SecondIdForever,
-    /// A promotion keeps the id of the history before it.
+    /// A promotion keeps the id of the former history.
     KeptReplid,
-    /// A snapshot says that the stream has selected database 0.
+    /// A snapshot states that the stream has selected database 0.
     SnapshotOfDbZero,
     /// WAIT counts replicas to which the write was sent, whether they have acknowledged the write or not.
     AckOfSent,
@@ -36,9 +37,9 @@ pub enum Mistake {
     TransactionByParts,
     /// The append-only file of a primary does not name the database that the stream has selected.
     DbNotNoted,
-    /// A replica that has reconnected counts for its former connection, too.
+    /// A replica that has reconnected is counted twice, because its former connection is counted, too.
     CountedTwice,
-    /// FAILOVER hands the role over to a replica that may lack writes.
+    /// FAILOVER hands the primary's role over to a replica that may lack writes.
     HandedOverEarly,
     /// A failover that fails leaves the writes of clients paused.
     PausedForGood,
@@ -56,17 +57,17 @@ pub enum Mistake {
     RoleInsideRun,
     /// The effects of a suspended script are lost when its client has disconnected.
     RunDropped,
-    /// A replica whose link is lost within a second waits before it connects again, already after the first
-    /// such loss.
+    /// A replica whose link is lost within a second of connecting waits before it connects again even after
+    /// the first such loss.
     ShortLinkPaused,
     /// A vote is sent before the file that records it is durable (K-1).
     VoteBeforeFile,
     /// A node that starts does not know the epoch in which it voted last (K-2).
     VoteNotReadBack,
-    /// After its epochs were lost, a node votes again after some time, whichever voters it has
-    /// heard from (K-5).
+    /// After its epochs were lost, a node votes again after some time, no matter from which voters it has
+    /// received messages (K-5).
     EpochByTimeAlone,
-    /// The node counts itself among the voters it has to hear from after its epochs were lost (K-6).
+    /// The node counts itself among the voters that it needs messages from after its epochs were lost (K-6).
     EpochHeardFromMyself,
     /// A slot goes to a claimant whose epoch equals that of its owner (K-7).
     ReboundAtEqualEpoch,
@@ -75,7 +76,7 @@ pub enum Mistake {
     /// A message that a primary has become a replica is accepted although its epoch is older than the
     /// known one (K-10).
     StaleRoleTaken,
-    /// UPDATE messages include slots that the node they are about does not claim any more (K-11).
+    /// UPDATE messages include slots that their subject, the described node, does not claim any more (K-11).
     UnclaimedSlotsTold,
     /// Keys of slots that went to another shard are kept (K-12).
     LostKeysKept,
@@ -89,7 +90,7 @@ pub enum Mistake {
     HalfDecides,
     /// Failed voters are left out when the majority is computed (K-17).
     FailedVotersLeftOut,
-    /// A primary serves clients as soon as the cluster looks well (K-19).
+    /// A primary serves clients as soon as the state of the cluster is ok (K-19).
     ServesAtOnce,
     /// The wall clock measures how long a node has been silent (K-24).
     SilenceByWallClock,
@@ -113,7 +114,7 @@ pub enum Mistake {
     MinorityServes,
     /// A replica whose primary has failed once announces the failure for ever (K-23).
     MournsForever,
-    /// A node whose process stood still serves clients before any node has answered (S-24).
+    /// After a suspension of its process, a node serves clients before any other node has answered (S-24).
     ServesAfterStandstill,
     /// A vote counts for the present election, whatever epoch it was given for (K-3).
     VotesOfAnyEpoch,
@@ -142,7 +143,8 @@ pub enum Mistake {
     StreamOfOneDatabase,
     /// A connection that is lost after the grant fails the move.
     LostLinkEndsGrant,
-    /// A source that has advanced its epoch before it learns of a claim gets its slots back by that epoch.
+    /// A source that has advanced its epoch before it learns of a claim gets its slots back because of the
+    /// higher epoch.
     SourceOutbidsClaim,
 }
 

@@ -1,8 +1,8 @@
 //! Integers and doubles as the wire writes them.
 //!
-//! Invariants: (1) [`parse_i64`] and `push_i64` are inverses: only the canonical decimal form is a number, so
-//! that a value kept as an integer prints as the bytes the client sent; (2) except for NaN, [`push_f64`]
-//! prints what [`parse_f64`] reads back to the same bits.
+//! Invariants: (1) [`parse_i64`] and `push_i64` are inverses, because only the canonical decimal form is a
+//! number, so that a value kept as an integer prints as the bytes the client sent; (2) except for NaN,
+//! [`push_f64`] prints what [`parse_f64`] reads back to the same bits.
 
 use crate::grisu::{self, ShortestDigits};
 use std::io::Write;
@@ -115,8 +115,8 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     Some(value)
 }
 
-/// Parses a whole number of up to fifteen digits with an optional minus, which most scores are. A double
-/// holds each of these exactly.
+/// Parses a whole number of up to fifteen digits with an optional minus. Most scores are such numbers, and a
+/// double holds each of them exactly.
 #[inline]
 fn parse_short_whole(text: &[u8]) -> Option<f64> {
     let (is_negative, digits) = match text.split_first() {
@@ -193,14 +193,14 @@ pub fn push_f64_17(out: &mut Vec<u8>, value: f64) {
     }
     let mut text = [0; 32];
     let mut rest = &mut text[..];
-    // The buffer holds 17 digits, a point, and an exponent of up to four bytes after its `e`.
+    // The buffer holds 17 digits, a point, an `e`, and after it an exponent of up to four bytes.
     if write!(rest, "{:.16e}", value.abs()).is_err() {
         return;
     }
     let written = 32 - rest.len();
     let Some(mantissa_len) = text[..written].iter().position(|byte| *byte == b'e') else { return };
     let exponent = parse_i64(&text[mantissa_len + 1..written]).unwrap_or(0) as i32;
-    // Removes the point: the first digit moves to its place.
+    // Removes the point by moving the first digit to its place.
     text[1] = text[0];
     let digits = &text[1..mantissa_len];
     let len = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);

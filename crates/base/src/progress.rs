@@ -1,9 +1,9 @@
 //! Progress of long work: numbers computed from the amount done, the total and the time spent, and their
 //! text for a log and for one line of a terminal.
 //!
-//! Invariants: (1) time is an argument; (2) no number panics or overflows, whatever files and peers
-//! claim: a total that is too low counts as reached; (3) text for a terminal has no control character
-//! except those that [`TerminalLine`] inserts.
+//! Invariants: (1) time is an argument; (2) no number panics or overflows, whatever files and peers claim,
+//! and a total that is too low counts as reached; (3) text for a terminal has no control character except
+//! those that [`TerminalLine`] inserts.
 
 use std::fmt;
 
@@ -52,14 +52,14 @@ impl WorkProgress {
         Some(self.done as f64 * 100.0 / total as f64)
     }
 
-    /// The amount done per second: the mean since the work began.
+    /// The amount done per second, on average since the work began.
     pub fn rate(&self) -> f64 {
         // A time below one millisecond counts as one, to avoid absurd rates.
         self.done as f64 / self.seconds().max(1e-3)
     }
 
-    /// Seconds that the rest takes at this rate; `None` where the total is unknown, or something is left
-    /// and nothing is done yet.
+    /// Seconds that the remaining work takes at the average rate so far; `None` if the total is unknown, or
+    /// if something is left and nothing is done yet.
     pub fn seconds_left(&self) -> Option<f64> {
         let left = self.total?.saturating_sub(self.done);
         match (left, self.done) {
@@ -81,9 +81,9 @@ impl WorkProgress {
     }
 }
 
-/// `41.2% of 900 MB, 150.0 MB/s, 4 seconds left`, without the parts that are unknown; once all is done,
-/// `finishing` in place of the time left; before anything is known, only the time spent: `3 seconds so
-/// far`. For milliseconds `1 second of 10 minutes at most`.
+/// Writes `41.2% of 900 MB, 150.0 MB/s, 4 seconds left`, without the parts that are unknown. Once all is
+/// done, `finishing` stands in place of the time left; before anything is known, only the time spent is
+/// written: `3 seconds so far`. For milliseconds the form is `1 second of 10 minutes at most`.
 impl fmt::Display for WorkProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.unit == ProgressUnit::Milliseconds {
@@ -151,7 +151,8 @@ pub fn bar(name: &str, progress: &WorkProgress, columns: usize) -> String {
     printable(&line).chars().take(columns).collect()
 }
 
-/// Replaces control characters by spaces: names come from peers, and terminals obey control characters.
+/// Replaces control characters by spaces, because names come from peers, and terminals obey control
+/// characters.
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
@@ -175,7 +176,8 @@ pub enum ProgressDisplay {
 
 impl ProgressDisplay {
     /// The display that suits a stream. `term` and `no_color` are the environment variables of those names,
-    /// if they are set: a nonempty `NO_COLOR` forbids escape codes, and a terminal `dumb` has none.
+    /// if they are set. A nonempty `NO_COLOR` forbids escape codes, and a terminal of type `dumb` does not
+    /// know them.
     pub fn of(is_terminal: bool, term: Option<&[u8]>, no_color: Option<&[u8]>) -> ProgressDisplay {
         let is_plain = term == Some(b"dumb") || no_color.is_some_and(|value| !value.is_empty());
         match (is_terminal, is_plain) {

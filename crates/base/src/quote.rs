@@ -34,7 +34,7 @@ pub fn split_args(line: &[u8], dialect: Dialect) -> Result<Vec<Vec<u8>>, Unbalan
     Ok(words)
 }
 
-/// Appends the first word of `line` to `word` and returns what follows it; `None` when there is no word.
+/// Appends the first word of `line` to `word` and returns the rest of the line; `None` if there is no word.
 ///
 /// For callers that keep words in their own buffer. Cost: linear in the bytes read.
 pub fn next_word<'a>(
@@ -73,7 +73,7 @@ fn double_quoted<'a>(
                 (hex(*high) << 4 | hex(*low), tail)
             }
             [b'\\', b'"'] if dialect == Dialect::Inline => (b'\\', &rest[1..]),
-            // A NUL is not escaped: the line ends before it.
+            // A NUL is not escaped, because the line ends before it.
             [b'\\', escaped, tail @ ..] if *escaped != 0 => (unescape(*escaped), tail),
             [byte, tail @ ..] => (*byte, tail),
         };

@@ -71,8 +71,8 @@ fn run(words: &[OsString], console: &mut Console<'_>) -> Checked<()> {
     }
 }
 
-/// Whether a file is a manifest: by the extension of its name, or as the reference decides, by the first
-/// line that is no comment.
+/// Whether a file is a manifest. The extension of its name decides or, as in the reference, the first line
+/// that is no comment.
 fn kind_of(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
@@ -152,7 +152,7 @@ fn begins_with_snapshot(path: &Path) -> io::Result<bool> {
     Ok(MAGICS.iter().any(|magic| start.starts_with(magic)))
 }
 
-/// How the reading of a file ended.
+/// The reason why the reading of a file ended.
 enum ReadingEnd {
     /// The file was read up to its end; the last command may be incomplete.
     End,
@@ -260,7 +260,8 @@ fn read_log(
                 continue;
             }
             Ok(LogProgress::More) => {
-                // Only the first `size` bytes are checked: a server may append commands meanwhile.
+                // Only the first `size` bytes are checked, because a server may append commands during the
+                // check.
                 let left = usize::try_from(size.saturating_sub(fed)).unwrap_or(usize::MAX).min(PIECE_BYTES);
                 let len = match file.read(piece.get_mut(..left).unwrap_or_default()) {
                     Ok(len) => len,
@@ -356,7 +357,8 @@ impl LogFile {
         console.say(&format!("0x{offset:>16x}: {what}"))
     }
 
-    /// Reports where commands begin again after an error, because a repair removes these commands too.
+    /// Reports the offset at which valid commands begin again after an error, because a repair removes these
+    /// commands too.
     fn print_what_follows(
         &self,
         file: &mut File,
@@ -463,7 +465,7 @@ impl LogFile {
             let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
             match options.open(&path) {
                 Ok(file) => break (path, file),
-                // A shorter name is tried, because with the time added the name is longer than the file
+                // A shorter name is tried, because the name with the added time is longer than the file
                 // system allows.
                 Err(error) if error.kind() == io::ErrorKind::InvalidFilename && !is_short => is_short = true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
@@ -483,7 +485,8 @@ impl LogFile {
         match copied {
             Ok(()) => Ok(path),
             Err(error) => {
-                // The incomplete copy is removed: nothing has been cut off yet, so no byte is lost.
+                // The incomplete copy can be removed, because nothing has been cut off yet, so no byte is
+                // lost.
                 let _ = std::fs::remove_file(&path);
                 Err(error)
             }
@@ -501,8 +504,8 @@ fn commands_again(window: &[u8]) -> Option<usize> {
         let mut reader = LogReader::new(LogOptions::default());
         let rest = window.get(*at..).unwrap_or_default();
         reader.feed(rest.get(..TRY_BYTES).unwrap_or(rest));
-        // An EXEC without MULTI counts as a command, too: it ends a transaction whose beginning was damaged
-        // by the error.
+        // An EXEC without MULTI counts as a command, too, because it may end a transaction whose beginning
+        // was damaged by the error.
         matches!(
             reader.next(),
             Ok(LogProgress::Item(_)) | Err(LogError { problem: LogProblem::ExecWithoutMulti, .. })

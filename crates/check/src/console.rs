@@ -86,10 +86,10 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// The reason that a check ended early, or with a failure.
+/// The reason why a check ended early or with a failure.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The report has the reason; the exit status is 1.
+    /// The report states the reason; the exit status is 1.
     Said,
     /// The report could not be written, or the user's answer could not be read.
     Report(io::Error),

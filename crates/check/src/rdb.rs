@@ -360,7 +360,7 @@ impl SnapshotReport {
         self.stats.add(&key, sizes);
     }
 
-    /// Notes that the last valid item ended at `offset`.
+    /// Records that the last valid item ended at `offset`.
     pub(crate) fn took(&mut self, offset: u64) {
         self.valid_up_to = offset;
     }

@@ -126,7 +126,7 @@ fn line(format: Format, name: &str, cells: &[String], out: &mut String) {
     out.push('\n');
 }
 
-/// A function that returns a figure as text; `None` where the figure is not known.
+/// A function that returns a figure as text; `None` if the figure is not known.
 type Figure = fn(&TypeStats) -> Option<String>;
 
 /// The rows of the report, in order.
@@ -151,7 +151,7 @@ const ROWS: [(&str, Figure); 17] = [
 ];
 
 impl TypeStats {
-    /// A figure of the elements: 0 where there are no keys, `None` where no value could be read.
+    /// A figure of the elements: 0 if there are no keys, `None` if no value could be read.
     fn of(&self, figure: fn(&ElementFigures) -> String) -> Option<String> {
         match &self.elements {
             Some(elements) => Some(figure(elements)),

@@ -3,8 +3,8 @@
 //!
 //! The factor is not calibrated by waiting. A new clock answers from the kernel's clocks until its first
 //! anchor is [`LEARN_NS`] old; then two anchors give the factor. Each later anchor is measured against the
-//! older of the two, the base, and makes the factor better the longer ago the base was taken. A base older
-//! than [`BASE_MAX_NS`] is replaced, so that the factor follows a kernel clock that is being slewed.
+//! older of these two, the base; the older the base is, the more exact the factor becomes. A base older than
+//! [`BASE_MAX_NS`] is replaced, so that the factor follows a kernel clock that is being slewed.
 
 use sluice_base::Now;
 
@@ -23,8 +23,8 @@ pub enum TimeSource {
     },
 }
 
-/// Notices which source a clock takes its time from, for the log: reports the source once when it is known,
-/// and once more when the counter is given up while the process runs.
+/// Watches from which source a clock takes its time, for the log. It reports the source once when it is
+/// known, and once more when the counter is given up while the process runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SourceWatch {
     /// The last report; `None` before the first.
@@ -130,17 +130,17 @@ impl<M: Machine> Clock<M> {
         self.at(delta)
     }
 
-    /// The reading `delta` ticks after the anchor, `delta` below the window.
+    /// The reading `delta` ticks after the anchor; `delta` is below the window.
     #[inline]
     fn at(&mut self, delta: u64) -> Now {
-        // The product fits at any rate: the window is a millisecond, so the product is below 2^20 ns times
-        // 2^32.
+        // The product fits in 64 bits at any rate, because the window is a millisecond: the product is below
+        // 2^20 ns times 2^32.
         let ns = (delta * self.factor) >> 32;
         let unix_us = (self.anchor.real_ns + ns.cast_signed()) / 1000;
         self.settle(Now { mono_ns: self.anchor.mono_ns + ns, unix_us })
     }
 
-    /// Prevents errors of estimates from making either time go backwards.
+    /// Makes sure that errors of estimates never make either of the two times decrease.
     #[inline]
     fn settle(&mut self, now: Now) -> Now {
         let mono_ns = now.mono_ns.max(self.last.mono_ns);
@@ -267,8 +267,8 @@ impl<M: Machine> Clock<M> {
         self.window_ticks = ((u128::from(WINDOW_NS) << 32) / u128::from(factor)) as u64;
         if span_ns > BASE_MAX_NS {
             // A doubt replaces the base, so the counter has agreed since the base was taken. Earlier doubts
-            // are forgotten: they came from a pause or a migration of the machine, of which there may be any
-            // number.
+            // are forgotten, because they came from pauses or migrations of the machine, which may happen any
+            // number of times.
             self.doubts = 0;
             self.base = Some(*fresh);
         }
@@ -302,7 +302,8 @@ const BASE_MAX_NS: u64 = 1_000_000_000;
 /// Counter reads around an anchor that are this close together are good enough.
 const BRACKET_MAX_NS: u64 = 2_000;
 const ANCHOR_TRIES: u32 = 4;
-/// A wall clock that goes back by more than this was stepped.
+/// A wall clock that goes back by more than this, in microseconds, was stepped: the decrease is not an error
+/// of an estimate.
 const STEP_US: i64 = 1_000;
 /// Equal readings in a row after which the counter may have stopped.
 const STILL_MAX: u32 = 64;

@@ -26,12 +26,12 @@
 //! | rounding: rate to 2^-32 ns per tick, sum to a nanosecond | 0.002 us |
 //!
 //! together 1.76 us. The wall time is then cut to whole microseconds, as the kernel's would be. The rate's
-//! share falls as the baseline grows, to 2 ppm after a second. The bound does not hold for the one
-//! millisecond after an anchor for which four tries in a row were descheduled between their readings: then
-//! it is half the shortest of the four brackets. A clock that is pushed back by less than a millisecond (a
-//! correction of an estimate, not a step) stands still until the true time has caught up; that keeps within
-//! the bound, because the correction does. Tests check all of this on a fake machine whose counter runs at
-//! 19.2 MHz to 5 GHz, with preemption, freezing, jumps, slewing and wrap-around.
+//! share falls as the baseline grows, to 2 ppm after a second. The bound does not hold in the millisecond
+//! after an anchor whose four tries were all descheduled between their readings; the bound is then half the
+//! shortest of the four brackets. A clock that is pushed back by less than a millisecond (a correction of an
+//! estimate, not a step) stands still until the true time has caught up; the error then stays within the
+//! bound, because the correction does. Tests check all of this on a fake machine whose counter runs at 19.2
+//! MHz to 5 GHz, with preemption, freezing, jumps, slewing and wrap-around.
 
 #![deny(unsafe_code)]
 

@@ -1,8 +1,9 @@
-//! Changes of addresses: by a node's own messages, by gossip, and by host names (G-17, G-18, G-23).
+//! Changes of nodes' addresses, caused by a node's own messages, by gossip, or by look-ups of host names
+//! (G-17, G-18, G-23).
 //!
 //! Invariants: (1) an address that only gossip or a resolver has named is a candidate, not the node's
-//! address: if another node answers there, only the list of candidates changes; (2) each new address of
-//! another node is one line of the log with the old and the new one.
+//! address, so that only the list of candidates changes if another node answers there; (2) each new address
+//! of another node is one line of the log with the old and the new one.
 
 use crate::address::{IpText, NodeAddress, Seen};
 use crate::link::DialTarget;
@@ -134,8 +135,8 @@ pub(crate) fn drop_candidate(m: &mut ClusterMachine, ix: NodeIx, address: &NodeA
 }
 
 /// The next address of a node to dial, and its port; `None` if that address cannot be dialled. Until the
-/// announced address has failed for as long as `patience_ms` says, only that address is dialled; after
-/// that, all known addresses in turn.
+/// announced address has failed for as long as `patience_ms` says, only that address is dialled; after that,
+/// all known addresses are dialled in turn.
 pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTarget, IpText, u16)> {
     let now = m.time.now;
     let patience = patience_ms(m, ix);
@@ -159,10 +160,10 @@ pub(crate) fn next_target(m: &mut ClusterMachine, ix: NodeIx) -> Option<(DialTar
     can_be_dialled.then(|| (target, Arc::clone(&address.ip), address.bus_port))
 }
 
-/// How long the announced address of a node must have failed before candidates are dialled, ms: just above
-/// the node timeout, or 0 for a node that has not answered in this process. For such a node the timeout
-/// would be too long: all nodes may have new addresses since the file was written, and nodes suspect one
-/// another after a timeout without answers.
+/// The time, in ms, for which the announced address of a node must have failed before candidates are dialled.
+/// It is just above the node timeout, or 0 for a node that has not answered in this process. For such a node
+/// the timeout would be too long, because all nodes may have new addresses since the file was written, and
+/// nodes suspect one another after a timeout without answers.
 fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     match m.table.node(ix).clocks.pong_received {
         None => 0,
@@ -170,8 +171,8 @@ fn patience_ms(m: &ClusterMachine, ix: NodeIx) -> u64 {
     }
 }
 
-/// Handles a failed dial to a node's announced address: a node that has not answered in this process is
-/// tried at its candidates.
+/// Handles a failed dial to a node's announced address. If the node has not answered in this process, its
+/// candidates are tried next.
 pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let node = m.table.node_mut(ix);
@@ -181,7 +182,7 @@ pub(crate) fn unreachable(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// Notes whether a node answers. If its address has failed for as long as `patience_ms` says, looks up its
+/// Records whether a node answers. If its address has failed for as long as `patience_ms` says, looks up its
 /// host name, at most once in half a node timeout. Called by the cron, and after failed dials.
 pub(crate) fn look_for(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;

@@ -16,13 +16,13 @@ pub(crate) enum ElectionStage {
     Expired(Schedule),
 }
 
-/// The time of an election, and the ranks that it results from.
+/// The time of an election, and the ranks from which this time was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     pub(crate) at: Ms,
     pub(crate) rank: u64,
-    /// Number of shards with a failed primary whose ids are smaller than the id of this shard: their
-    /// replicas ask for votes first.
+    /// Number of shards with a failed primary whose ids are smaller than the id of this shard. The replicas
+    /// of those shards ask for votes first.
     pub(crate) shard_rank: u64,
     /// Whether voters may vote although the primary has not failed in their view.
     pub(crate) forces: bool,
@@ -63,19 +63,21 @@ impl WantedFailover {
 pub(crate) struct Candidacy {
     pub(crate) stage: ElectionStage,
     pub(crate) wanted: WantedFailover,
-    /// When the primary last sent data on the replication link; `None`: never in this process.
+    /// Time at which the primary last sent data on the replication link; `None` if it has not done so since
+    /// this process started.
     pub(crate) contact: Option<Ms>,
     /// The highest epoch in which another replica is known to have asked for votes.
     pub(crate) rival: ClusterEpoch,
-    /// When the request for votes of the open election left; `None` while it waits for the file.
+    /// Time at which the request for votes of the open election left; `None` while the request waits for the
+    /// file.
     pub(crate) asked_at: Option<Ms>,
     /// Number of successive elections that were restarted because votes were split.
     pub(crate) splits: u32,
-    /// The last logged reason that no election is held, and the time of that log line.
+    /// The last logged reason why no election is held, and the time of that log line.
     pub(crate) said: Option<(Obstacle, Ms)>,
 }
 
-/// The reason that no election is held, or that none is won yet.
+/// The reason why no election is held, or why the open one is not won yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     OldData,
@@ -93,9 +95,9 @@ impl Candidacy {
         self.splits = 0;
     }
 
-    /// Notes that another replica asks for votes in this epoch. If this replica's election has the same
-    /// epoch or an earlier one, the votes are divided between the two replicas: when two shards have lost
-    /// their primaries, perhaps neither replica gets a majority (D23).
+    /// Records that another replica asks for votes in this epoch. If this replica's election has the same
+    /// epoch or an earlier one, the voters' votes are divided between the two replicas. If, for example, two
+    /// shards have lost their primaries, perhaps neither replica gets a majority (D23).
     pub(crate) fn heard_rival(&mut self, epoch: ClusterEpoch) {
         self.rival = self.rival.max(epoch);
     }

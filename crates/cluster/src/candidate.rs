@@ -1,6 +1,6 @@
-//! This replica's own elections: when an election begins, how votes are requested, how the replica takes
-//! over (E-40 to E-47, E-55); and failovers that an operator orders (M1 to M8). In the diagram, *A* is the
-//! time for which an election is open (`open_ms`).
+//! This replica's own elections, namely when an election begins, how votes are requested and how the replica
+//! takes over (E-40 to E-47, E-55), and failovers that an operator orders (M1 to M8). In the diagram, *A* is
+//! the time for which an election is open (`open_ms`).
 //!
 //! ```text
 //!  Idle ─primary FAIL, data young enough─► Waiting ─time─► Requested ─quorum─► takes over, Idle
@@ -32,7 +32,7 @@ const ELECTION_MIN_MS: u64 = 2_000;
 /// Shortest time for which votes are awaited if another replica asks for votes in the same epoch or a later
 /// one, ms.
 const SPLIT_MS: u64 = 500;
-/// Milliseconds between two equal log lines about the reason that no election is held.
+/// Milliseconds between two equal log lines about the reason why no election is held.
 const SAID_MS: u64 = 1_000;
 /// Milliseconds between two log lines about data that are too old.
 const SAID_OF_AGE_MS: u64 = 10_000;
@@ -68,8 +68,8 @@ pub(crate) fn command(m: &mut ClusterMachine, client: &str, kind: FailoverKind) 
     if kind != FailoverKind::Takeover
         && let Some(state) = state_under_way(m)
     {
-        // A failover under way is not restarted: with two controllers that send the command, each would
-        // delay the failover that the other has started (M-5).
+        // A failover under way is not restarted, because two controllers that both send the command would
+        // delay each other's failovers (M-5).
         log!(
             m,
             Notice,
@@ -112,7 +112,7 @@ fn state_under_way(m: &ClusterMachine) -> Option<String> {
         .then(|| format!("epoch {epoch}, {} of {} votes, timeout in {left} ms", votes.len(), quorum(m)))
 }
 
-/// Ends an election under way in favour of the one that was ordered manually (M5).
+/// Ends the election under way, so that the manually ordered one can begin (M5).
 fn restart(m: &mut ClusterMachine) {
     if let ElectionStage::Waiting(_) | ElectionStage::Requested { .. } = m.failover.candidacy.stage {
         log!(
@@ -131,9 +131,9 @@ pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
 }
 
 /// Handles the offset of the stream's end, which a paused primary has sent (M-4). The end may move although
-/// clients do not write, because the primary deletes keys of lost slots. `is_on_own_link`: the message
-/// arrived on the connection that this node has dialled, so that all earlier messages of the primary have
-/// arrived too.
+/// clients do not write, because the primary deletes keys of lost slots. `is_on_own_link`: whether the
+/// message arrived on the connection that this node has dialled, so that all earlier messages of the primary
+/// have arrived, too.
 pub(crate) fn heard_of_pause(
     m: &mut ClusterMachine,
     sender: NodeIx,
@@ -164,7 +164,7 @@ pub(crate) fn heard_of_pause(
 }
 
 /// Gives up an agreed failover (one for which the primary has paused writes), because the primary executes
-/// writes again: its process has restarted, or the time of the pause is over. A takeover would lose the
+/// writes again. Its process has restarted, or the time of the pause is over. A takeover would lose the
 /// writes that the primary has acknowledged since then (S-26).
 fn pause_has_ended(m: &mut ClusterMachine) {
     let is_agreed = matches!(
@@ -178,17 +178,17 @@ fn pause_has_ended(m: &mut ClusterMachine) {
     m.failover.candidacy.give_up();
 }
 
-/// Whether an election of this replica may soon depend on its offset: its primary has failed, or a manual
-/// failover waits for data.
+/// Whether an election of this replica may soon depend on its offset, because its primary has failed or a
+/// manual failover waits for data.
 pub(crate) fn is_near(m: &ClusterMachine) -> bool {
     let is_failed = m.table.me().primary().is_some_and(|primary| m.table.node(primary).is_failed());
     is_failed || awaits_offset(m)
 }
 
 /// Begins or continues this replica's election. Called by the cron, after a command or a vote, and at the end
-/// of an event loop iteration in which a message arrived that an election waits for. The messages of one
-/// iteration together show how many shards have failed and which replicas have more data: after the first
-/// message alone a replica could take another one's rank.
+/// of an event loop iteration in which a message arrived that an election waits for. Only the messages of the
+/// whole iteration show how many shards have failed and which replicas have more data; after the first
+/// message alone, a replica could compute the same rank as another one.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     m.todo.elect = false;
     if let WantedFailover::CatchesUp { end, goal } = m.failover.candidacy.wanted
@@ -221,10 +221,11 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     stand(m, primary, by_hand);
 }
 
-/// Whether the open election probably cannot get a majority of its epoch: another replica has asked for
-/// votes of that epoch or a later one, and all votes should have arrived by now (D23). The wait counts from
-/// the moment when the request left, after this node's file was written, and doubles with each split
-/// election: even if voters write their files slowly, their votes then arrive while an election is open.
+/// Whether the open election probably cannot get a majority of its epoch, because another replica has asked
+/// for votes of that epoch or a later one, and all votes should have arrived by now (D23). The wait counts
+/// from the moment when the request left, after this node's file was written, and doubles with each split
+/// election (up to *A*), so that the votes arrive while an election is open even if voters write their files
+/// slowly.
 fn is_split(m: &ClusterMachine) -> bool {
     let candidacy = &m.failover.candidacy;
     let ElectionStage::Requested { epoch, .. } = &candidacy.stage else { return false };
@@ -346,8 +347,8 @@ fn tell_siblings(m: &mut ClusterMachine, primary: NodeIx) {
     siblings.into_iter().for_each(|key| send::gossip(m, key, MessageType::Pong));
 }
 
-/// The number of replicas of this node's primary that precede this one: they have more data, or as much data
-/// and a smaller id. Replicas with NOFAILOVER do not count.
+/// The number of replicas of this node's primary that precede this one, because they have more data, or as
+/// much data and a smaller id. Replicas with NOFAILOVER do not count.
 fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     let me = m.table.me();
     let is_ahead = |ix: &&NodeIx| {
@@ -358,8 +359,8 @@ fn rank(m: &ClusterMachine, primary: NodeIx) -> u64 {
     m.table.node(primary).replicas.iter().filter(is_ahead).count() as u64
 }
 
-/// The number of recently failed primaries (with a validity factor of 0, of all failed ones) that have
-/// slots, replicas, and a smaller shard id than this node.
+/// The number of recently failed primaries that have slots, replicas, and a smaller shard id than this node.
+/// With a validity factor of 0, all failed primaries count, not only recent failures.
 fn shard_rank(m: &ClusterMachine) -> u64 {
     let factor = m.settings.replica.validity_factor;
     let limit = m.settings.node_timeout_ms.saturating_mul(factor);
@@ -371,14 +372,14 @@ fn shard_rank(m: &ClusterMachine) -> u64 {
     m.table.iter().filter(|(_, node)| is_ahead(node)).count() as u64
 }
 
-/// Whether no other replica can precede this one: its ranks are 0, it has data, and every replica of its
-/// primary considers the primary failed (E-43).
+/// Whether no other replica can precede this one, because its ranks are 0, it has data, and every replica of
+/// its primary considers the primary failed (E-43).
 fn is_best_ranked(m: &ClusterMachine, primary: NodeIx, rank: u64, shard_rank: u64) -> bool {
     let all_say_so = m.table.node(primary).replicas.iter().all(|ix| m.table.node(*ix).marks.my_primary_fail);
     m.table.me().offset != 0 && rank == 0 && shard_rank == 0 && all_say_so
 }
 
-/// Moves the time of the election after news of other replicas' offsets changed the ranks (E-44).
+/// Changes the time of the election when offsets received from other replicas have changed the ranks (E-44).
 fn reschedule(m: &mut ClusterMachine, primary: NodeIx) {
     let ElectionStage::Waiting(mut schedule) = m.failover.candidacy.stage else { return };
     if m.time.now >= schedule.at {

@@ -288,7 +288,7 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
         && same_shard;
     let mine = m.table.primary_of(my_ix);
     let dirty = std::mem::replace(&mut m.keys.dirty, SlotSet::EMPTY);
-    // A node that is not sure of its state keeps its role: its data may be the last copy.
+    // A node that is not sure of its state keeps its role, because its data may be the last copy.
     let is_unsure = m.rights.sureness != Sureness::Sure;
     if (lost == 0 && !gave_up) || m.table.node(mine).slot_count > 0 || is_unsure {
         return empty(m, dirty, LostSlots::TakenOver);
@@ -315,8 +315,8 @@ fn become_what_is_left(m: &mut ClusterMachine, sender: NodeIx, lost: u16, claim:
     }
 }
 
-/// If the sender claims slots with too old an epoch, sends one UPDATE about the owner of the first of these
-/// slots (E-19).
+/// If the sender claims slots with an epoch that is too old, sends one UPDATE about the owner of the first of
+/// these slots (E-19).
 fn correct(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch, slots: &SlotSet) {
     let newer = slots.iter().find_map(|slot| {
         let owner = m.table.owner(slot).filter(|owner| *owner != sender && !m.table.is_unclaimed(slot))?;
@@ -374,7 +374,8 @@ pub(crate) fn updated(
 ) {
     let Some(subject) = m.table.find(&about).filter(|ix| !m.table.node(*ix).is_handshake()) else { return };
     let old = m.table.node(subject).config_epoch;
-    // The sender itself gives up the slots that it reports as another node's.
+    // By the UPDATE, the sender itself gives up those of its slots that the UPDATE ascribes to the other
+    // node.
     let given: Vec<HashSlot> =
         slots.iter().filter(|slot| m.table.owner(*slot) == Some(sender) && subject != sender).collect();
     if epoch < old || epoch == old && given.is_empty() {
@@ -402,9 +403,10 @@ pub(crate) fn updated(
     contested::heard(m, subject, epoch, None);
 }
 
-/// Compares keys with slots, at the start and at promotion (R30): this node takes slots without an owner,
-/// and remembers other nodes' slots, whose keys are deleted when the owner claims them. Slots that this
-/// node imports are left out. Does nothing on a replica, and on a node that is not sure of its state.
+/// Compares keys with slots, at the start and at promotion (R30). Of the slots that have keys here, this node
+/// takes those without an owner; it remembers those of other nodes, so that their keys are deleted when the
+/// owner claims the slot. Slots that this node imports are left out. Does nothing on a replica, and on a node
+/// that is not sure of its state.
 pub(crate) fn check_keys(m: &mut ClusterMachine, keys: &SlotSet) {
     if !m.table.me().is_primary() || m.rights.sureness != Sureness::Sure {
         return;

@@ -36,7 +36,7 @@ pub(crate) fn execute(m: &mut ClusterMachine, ticket: Ticket, client: &str, comm
     }
 }
 
-/// Executes a command whose client cannot wait: the answer does not wait for the file.
+/// Executes a command whose client cannot wait. The answer therefore does not wait for the file.
 pub(crate) fn execute_at_once(
     m: &mut ClusterMachine,
     client: &str,
@@ -223,8 +223,8 @@ pub(crate) fn slots_to_add(m: &ClusterMachine, slots: &[HashSlot]) -> Result<Slo
     once(slots, |slot| m.table.owner(slot).is_none(), "already busy")
 }
 
-/// The slots of DELSLOTS, if each is named once and has an owner. A slot that was granted to the target of
-/// a move is refused: the target may own the slot by now, and if an ADDSLOTS followed, clients that wait to
+/// The slots of DELSLOTS, if each is named once and has an owner. A slot that was granted to the target of a
+/// move is refused, because the target may own the slot by now. If an ADDSLOTS followed, clients that wait to
 /// write would write here.
 pub(crate) fn slots_to_delete(m: &ClusterMachine, slots: &[HashSlot]) -> Result<SlotSet, String> {
     let slots = once(slots, |slot| m.table.owner(slot).is_some(), "already unassigned")?;

@@ -1,9 +1,9 @@
-//! The reader of `nodes.conf`: the contents of the file, and the parts that are ignored (N-10 to N-16, N-25).
+//! Reads `nodes.conf`, and reports which parts of the file are ignored (N-10 to N-16, N-25).
 //!
 //! Invariants: (1) a file that [`crate::Cluster`] wrote is read without a loss; (2) any text gives a whole
 //! [`SavedCluster`] or a reason not to start, in time linear in its bytes; (3) ignored parts are reported
-//! with the number of their line, unknown names once; (4) an identity is never guessed, and an epoch that may
-//! be too low is not used.
+//! with the number of their line, each unknown name only once; (4) an identity is never guessed, and an epoch
+//! that may be too low is not used.
 
 mod line;
 #[cfg(test)]
@@ -33,7 +33,7 @@ pub struct ConfFile {
     pub repairs: Vec<(LogLevel, String)>,
 }
 
-/// The reason that a node does not start from its file. The file stays as it is.
+/// The reason why a node does not start from its file. The file stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartRefused {
     /// No readable line has the flag `myself`; `suspect` is the first line that could have been this node's.
@@ -157,7 +157,7 @@ impl ConfReader {
         Ok(())
     }
 
-    /// Takes a line with the flag `myself`.
+    /// Handles a line with the flag `myself`.
     fn own(&mut self, number: usize, line: NodeLine) -> Result<(), StartRefused> {
         let id = line.node.id;
         if let Some(me) = self.me {
@@ -191,7 +191,7 @@ impl ConfReader {
         for note in notes {
             match note {
                 LineNote::UnknownFlag(name) => {
-                    // The flag may have been a damaged `myself`.
+                    // The unknown flag may be a damaged `myself`.
                     self.suspect.get_or_insert(number);
                     self.repairs.unknown(number, "flag", name);
                 }

@@ -92,8 +92,8 @@ fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
     one.into_iter().chain(other).min()
 }
 
-/// Handles the moment of [`crate::Cluster::deadline`]: nodes that have been silent for the node timeout T
-/// are suspected, and the cluster's state is evaluated, independently of the cron (F-26).
+/// Called at the moment of [`crate::Cluster::deadline`], independently of the cron (F-26). Nodes that have
+/// been silent for the node timeout T are suspected, and the cluster's state is evaluated.
 pub(crate) fn expired(m: &mut ClusterMachine) {
     let mut suspicion_at = None;
     for position in 0..m.table.positions() {
@@ -214,7 +214,7 @@ fn ping_at_random(m: &mut ClusterMachine) {
     }
 }
 
-/// The work for one node: repeats a MEET, drops a dead link, sends a due ping, suspects a silent node.
+/// Does the work for one node: repeats a MEET, drops a dead link, sends a due ping, suspects a silent node.
 fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).is_handshake() || m.table.node(ix).is_without_address() {
         return;
@@ -227,8 +227,8 @@ fn contact(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let node = m.table.node(ix);
     let pong = node.clocks.pong_received.unwrap_or(0);
-    // A PING is due half a tick early: a PONG arrives shortly after the tick that sent its PING, so without
-    // this allowance the tick that should send the next PING would come a moment too early.
+    // A PING is due half a tick early, because a PONG arrives shortly after the tick that sent its PING.
+    // Without this allowance, the tick that should send the next PING would come a moment too early.
     let since = now.saturating_sub(pong) + CRON_MS / 2;
     let is_due = since > m.settings.ping_after_ms() || node.clocks.pong_received.is_none();
     if node.place.link_out != LinkOut::None && node.clocks.ping_sent.is_none() && is_due {
@@ -243,8 +243,8 @@ fn drop_if_dead(m: &mut ClusterMachine, ix: NodeIx) {
     let now = m.time.now;
     let timeout = m.settings.node_timeout_ms;
     let node = m.table.node(ix);
-    // The link is looked up only if a PING is unanswered: the cron calls this often, and nearly all nodes
-    // have answered.
+    // The link is looked up only if a PING is unanswered, because the cron calls this often, and nearly all
+    // nodes have answered.
     let is_silent = node.clocks.ping_sent.is_some_and(|sent| now.saturating_sub(sent) > timeout / 2);
     if !is_silent || now.saturating_sub(node.clocks.data_received) <= timeout / 2 {
         return;
@@ -270,7 +270,7 @@ fn warn_if_unsure(m: &mut ClusterMachine) {
     }
 }
 
-/// Handles an outgoing link that is now established: its first message is a PING or MEET (G-6).
+/// Handles an outgoing link that is now established. The first message on it is a PING or MEET (G-6).
 pub(crate) fn connected(m: &mut ClusterMachine, key: LinkKey) {
     let Some(link) = m.links.get_mut(key) else { return };
     let LinkKind::Out { node: ix, .. } = link.kind else { return };

@@ -3,10 +3,11 @@
 //! Invariants: (1) at most one write is under way, and generations (versions of the file) only rise; (2)
 //! headers carry the claim of the last write that has ended, never a newer claim of this node; (3) an output
 //! that waits for a generation leaves when the write of that generation or a later one has ended; after a
-//! failed write votes are dropped, and the rest leaves only with `cluster-config-save-behavior best-effort`;
+//! failed write votes are dropped, and all other outputs leave only with `cluster-config-save-behavior
+//! best-effort`;
 //! (4) keys of a lost slot are deleted only when the file that a restart would read no longer names this node
-//! as the slot's owner, whatever `cluster-config-save-behavior` is: otherwise a restarted process would own a
-//! slot whose keys are deleted.
+//! as the slot's owner, whatever `cluster-config-save-behavior` is, because otherwise a restarted process
+//! would own a slot whose keys are deleted.
 
 use crate::id::{ClusterEpoch, NodeId, ShardId};
 use crate::migration::JobName;
@@ -106,14 +107,14 @@ pub(crate) struct Durable {
     unsaved: Unsaved,
     writing: Option<Writing>,
     held: Vec<(Generation, Withheld)>,
-    /// When the log last reported that the node continues without its file.
+    /// Time at which the log last reported that the node continues without its file.
     said_at: Option<Ms>,
 }
 
 /// Shortest time between two log lines that report that the node continues without its file, ms (N-22).
 const SAID_AGAIN_MS: u64 = 30_000;
 
-/// Milliseconds between a failed write and the next attempt, if the state does not change meanwhile.
+/// Milliseconds between a failed write and the next attempt, if the state does not change before that.
 const RETRY_MS: u64 = 1_000;
 
 impl Durable {
@@ -133,7 +134,8 @@ impl Durable {
         }
     }
 
-    /// Notes that the file was read at the start: its claim may be sent, and this node owns `owned` in it.
+    /// Records that the file was read at the start, so the claim in it may be sent. `owned` are this node's
+    /// slots in the file.
     pub(crate) fn loaded(&mut self, published: PublishedView, owned: SlotSet) {
         (self.published, self.owned) = (published, Box::new(owned));
     }
@@ -143,8 +145,8 @@ impl Durable {
         self.owned.contains(slot)
     }
 
-    /// Whether it is time to log again that the node continues without its file; if so, the time of the log
-    /// line is noted.
+    /// Whether it is time to log again that the node continues without its file; if so, the present time is
+    /// recorded as the time of that log line.
     pub(crate) fn says_failure(&mut self, now: Ms) -> bool {
         let is_due = self.said_at.is_none_or(|at| now >= at.saturating_add(SAID_AGAIN_MS));
         if is_due {
@@ -207,7 +209,7 @@ impl Durable {
         before.claim != self.published.claim
     }
 
-    /// Ends a failed write after which the node continues (best-effort): outputs that wait for the write are
+    /// Ends a failed write after which the node continues (best-effort). Outputs that wait for the write are
     /// released, except votes, which are dropped. `true` if the claim that may be sent has changed.
     pub(crate) fn failed(&mut self, generation: Generation, now: Ms) -> bool {
         let Some(writing) = self.writing.take_if(|writing| writing.generation == generation) else {
@@ -225,7 +227,8 @@ impl Durable {
         Some(self.held.remove(at).1)
     }
 
-    /// Whether the last write failed, or the one under way takes longer than `limit_ms`; both bar votes.
+    /// Whether the last write failed, or the write under way takes longer than `limit_ms`; in either case no
+    /// vote may be given.
     pub(crate) fn bars_votes(&self, now: Ms, limit_ms: u64) -> bool {
         let is_slow = self.writing.as_ref().is_some_and(|writing| now - writing.since > limit_ms);
         is_slow || self.last_write != LastWrite::Succeeded
@@ -240,8 +243,8 @@ impl Durable {
         self.held.retain(|(_, held)| !matches!(held, Withheld::Vote { .. }));
     }
 
-    /// Replaces the views that may be sent, because this node has a new id: claims of the old id must not
-    /// be sent with the new one.
+    /// Replaces the views that may be sent, because this node has a new id, and claims under the old id must
+    /// not be sent with the new one.
     pub(crate) fn renamed(&mut self, view: PublishedView) {
         if let Some(writing) = &mut self.writing {
             writing.view = view.clone();

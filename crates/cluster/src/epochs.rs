@@ -6,8 +6,8 @@ use crate::machine::{ClusterMachine, Sureness, log};
 use crate::node::{ClusterNode, NodeIx};
 use sluice_base::mistake::{Mistake, is_made};
 
-/// Notes another node's current epoch; the highest counts (E-2). The epoch may be sent on before it is
-/// durable, because only this node's own epochs must be durable first (E-53).
+/// Handles another node's current epoch; this node keeps the highest one (E-2). The epoch may be sent on
+/// before it is durable, because only this node's own epochs must be durable first (E-53).
 pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     if epoch > m.epochs.current {
         m.epochs.current = epoch;
@@ -16,7 +16,7 @@ pub(crate) fn heard(m: &mut ClusterMachine, epoch: ClusterEpoch) {
     published.current_epoch = published.current_epoch.max(epoch);
 }
 
-/// Notes a primary's config epoch: a higher one is accepted (E-3), and the current epoch becomes at least
+/// Handles a primary's config epoch. A higher one is accepted (E-3), and the current epoch becomes at least
 /// as high.
 pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
     if epoch > m.table.node(ix).config_epoch {
@@ -32,8 +32,8 @@ pub(crate) fn claimed(m: &mut ClusterMachine, ix: NodeIx, epoch: ClusterEpoch) {
 }
 
 /// Ends the open election, so that the next one begins at once. Voters may have refused their votes, because
-/// this node's request had an older config epoch of its primary than they know (E-50). This node has only now
-/// learnt the new one, so the next request is not refused for this reason.
+/// this node's request named an older config epoch of this node's primary than the voters know (E-50). This
+/// node has only now learnt the new one, so the next request is not refused for this reason.
 fn ask_anew(m: &mut ClusterMachine) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     log!(
@@ -46,8 +46,8 @@ fn ask_anew(m: &mut ClusterMachine) {
 }
 
 /// Handles the epoch that a primary claims. If the epoch is not below that of this node's open election
-/// (E-3), the election cannot be won any more, because the votes of that epoch have been given. Then a new
-/// election begins at once, not when the time of this one is over.
+/// (E-3), the election cannot be won any more, because the votes of that epoch have been given. A new
+/// election then begins immediately, not when the time of this one is over.
 fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
     let ElectionStage::Requested { epoch, .. } = m.failover.candidacy.stage else { return };
     if claimed < epoch {
@@ -65,8 +65,8 @@ fn outbid(m: &mut ClusterMachine, by: NodeIx, claimed: ClusterEpoch) {
 }
 
 /// Takes a new epoch without votes (E-4); `None` if this node's epoch is already the highest, is not 0, and
-/// no other primary has the same. A dead primary with the same epoch counts, too: while it is dead, the
-/// collision (E-6) is not resolved, and when it comes back, its claims would weigh as much as this node's.
+/// no other primary has the same. A dead primary with the same epoch counts, too. While it is dead, the
+/// collision (E-6) is not resolved, and when it comes back, its claims would count as much as this node's.
 pub(crate) fn bump(m: &mut ClusterMachine) -> Option<ClusterEpoch> {
     let highest = m.table.iter().map(|(_, node)| node.config_epoch).fold(m.epochs.current, ClusterEpoch::max);
     let mine = m.table.me().config_epoch;
@@ -90,10 +90,10 @@ pub(crate) fn leave_zero(m: &mut ClusterMachine) {
     }
 }
 
-/// Takes a new epoch without votes, whatever this node's epoch is: for a forced takeover.
+/// Takes a new epoch without votes, whatever this node's epoch is, for a forced takeover.
 pub(crate) fn advance_alone(m: &mut ClusterMachine) {
-    // The conditions of `bump` do not apply: they look at this node's own epoch, which has no meaning for a
-    // replica, because the epoch of its shard is its primary's.
+    // The conditions of `bump` do not apply, because they look at this node's own epoch. That epoch has no
+    // meaning for a replica; the epoch of its shard is its primary's.
     advance(m);
 }
 
@@ -108,8 +108,8 @@ fn advance(m: &mut ClusterMachine) -> ClusterEpoch {
     epoch
 }
 
-/// Handles a primary's config epoch: if this node has the same one, the primary with the smaller id takes a
-/// new epoch (E-6), so that the one with the greatest id never has to.
+/// Handles a primary's config epoch. If this node is a primary with the same config epoch, the one of the two
+/// with the smaller id takes a new epoch (E-6), so that the primary with the greatest id never has to.
 pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoch) {
     let me = m.table.me();
     let other = m.table.node(sender);
@@ -125,9 +125,9 @@ pub(crate) fn collide(m: &mut ClusterMachine, sender: NodeIx, epoch: ClusterEpoc
     log!(m, Warning, "configEpoch collision with node {}. configEpoch set to {epoch}", m.name(sender));
 }
 
-/// Called when this node becomes a voter, perhaps in place of another one, which may have voted in any
-/// epoch up to the present one. This node then does not vote in these epochs: if both voters of one place
-/// voted in an epoch, two replicas could win that epoch (S-20).
+/// Called when this node becomes a voter, perhaps in place of another voter, which may have voted in any
+/// epoch up to the present one. This node then does not vote in these epochs, because two replicas could win
+/// an epoch in which both the former voter and its successor vote (S-20).
 pub(crate) fn takes_seat(m: &mut ClusterMachine) {
     m.epochs.last_vote = m.epochs.current;
     m.save();

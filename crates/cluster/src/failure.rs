@@ -31,8 +31,8 @@ pub(crate) fn suspect(m: &mut ClusterMachine, ix: NodeIx) {
     }
 }
 
-/// When a node with an unanswered ping is to be suspected; `None` if no ping is unanswered, or if the node
-/// is suspected already, is in handshake or has no address.
+/// The time at which a node with an unanswered ping is to be suspected; `None` if no ping is unanswered, or
+/// if the node is suspected already, is in handshake or has no address.
 pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
     let node = m.table.node(ix);
     if !node.is_up() || node.is_handshake() || node.is_without_address() {
@@ -42,8 +42,8 @@ pub(crate) fn suspicion_at(m: &ClusterMachine, ix: NodeIx) -> Option<Ms> {
     since.checked_add(m.settings.node_timeout_ms)?.checked_add(1)
 }
 
-/// Handles the health of a node in gossip (G-10 item 3): a bad one from a voter is a report, a good one
-/// revokes the report.
+/// Handles the health of a node in gossip (G-10 item 3): bad health reported by a voter is a report of
+/// failure, good health revokes the report.
 pub(crate) fn gossiped(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx, opinion: Opinion) {
     match opinion {
         Opinion::Failing => {
@@ -70,8 +70,8 @@ pub(crate) enum Opinion {
     Healthy,
 }
 
-/// Notes a report about a node that is not FAIL, with the next whole second of the wall clock as its time;
-/// `true` if it is the reporter's first.
+/// Stores a report about a node that is not FAIL, with the next whole second of the wall clock as its time;
+/// `true` if it is the reporter's first report about the node.
 fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     let at = m.time.now + (1_000 - m.time.wall_ms.rem_euclid(1_000)) as u64;
     let node = m.table.node_mut(ix);
@@ -81,7 +81,8 @@ fn report(m: &mut ClusterMachine, ix: NodeIx, by: NodeIx) -> bool {
     node.reports.note(by.0, at)
 }
 
-/// The number of reports about a node that count: recent, and by voters (F-4). Old reports are dropped.
+/// The number of reports about a node that count because they are recent and by voters (F-4). Old reports are
+/// dropped.
 pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
     let limit = m.settings.node_timeout_ms.saturating_mul(2);
     let now = m.time.now;
@@ -92,8 +93,8 @@ pub(crate) fn count_reports(m: &mut ClusterMachine, ix: NodeIx) -> u32 {
 }
 
 /// Marks a node as FAIL if this node suspects it and a quorum does (F-5). The times of reports are examined
-/// only if there are enough reports for a quorum in case all are recent: then either the node is marked, or
-/// old reports are dropped.
+/// only if the reports would suffice for a quorum in case all of them were recent. Then either the node is
+/// marked, or old reports are dropped.
 fn condemn_if_agreed(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).health != NodeHealth::PFail {
         return;
@@ -131,8 +132,8 @@ pub(crate) fn told(m: &mut ClusterMachine, sender: NodeIx, about: NodeId) {
     condemn(m, ix);
 }
 
-/// Handles a PONG on a node's outgoing link: the node is no longer suspected. It is no longer FAIL either if
-/// it has no slots or no replicas, or has been FAIL for two node timeouts (F-8).
+/// Handles a PONG on a node's outgoing link: the node is no longer suspected. If it was FAIL, it stays FAIL
+/// only if it has slots and replicas and has not been FAIL for two node timeouts yet (F-8).
 pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     let node = m.table.node(ix);
     let is_voter = node.is_voter();
@@ -141,8 +142,8 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
         NodeHealth::PFail => true,
         NodeHealth::Fail { since } => {
             let is_old = m.time.now - since > m.settings.node_timeout_ms.saturating_mul(2);
-            // A node without replicas need not stay FAIL for a while: no replica could have taken over, so
-            // there is nothing to wait for (D22).
+            // A node without replicas need not stay FAIL for a while, because no replica can have taken over
+            // (D22).
             let has_heir = !node.replicas.is_empty() || is_made(Mistake::HeirlessStaysFailed);
             if !is_voter {
                 let what = if node.is_replica() { "replica" } else { "primary without slots" };
@@ -160,8 +161,8 @@ pub(crate) fn answered(m: &mut ClusterMachine, ix: NodeIx) {
     };
     if ends {
         m.table.set_health(ix, NodeHealth::Up);
-        // Old reports that were too few for a quorum are still kept. They are dropped here, because pong
-        // times in gossip are ignored for a node with reports (G-10 item 4).
+        // The node may still have old reports that were too few for a quorum. They are dropped here, because
+        // pong times in gossip are ignored for a node with reports (G-10 item 4).
         count_reports(m, ix);
         m.reconsider_soon();
         m.save();

@@ -38,7 +38,8 @@ pub fn fuzz_bus_packets(data: &[u8]) {
     receive(data, 1 + how);
 }
 
-/// The whole messages of a stream, and a `None` for each skipped one and for the end of the link.
+/// The complete messages of a stream, with `None` in place of each skipped message and of the end of the
+/// link.
 fn cut(data: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
     let (mut buffer, mut found) = (ReceiveBuffer::new(), Vec::new());
     for mut piece in data.chunks(piece) {
@@ -73,7 +74,7 @@ fn receive(data: &[u8], piece: usize) {
     }
 }
 
-/// A clock, a fast disk, and peers of which only the first can be dialled.
+/// Simulates a clock, a fast disk, and peers of which only the first can be dialled.
 struct FuzzedSurroundings {
     now_ms: u64,
     dialled: Option<LinkKey>,

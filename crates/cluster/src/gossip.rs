@@ -1,5 +1,5 @@
-//! The gossip and the extensions in received messages: what a sender says about other nodes and about itself
-//! (G-10, W-10).
+//! Handles the gossip and the extensions in received messages, in which a sender describes other nodes and
+//! itself (G-10, W-10).
 
 use crate::address::{NodeLabels, Seen};
 use crate::addresses;
@@ -18,8 +18,8 @@ const TAKEN: NodeFlags =
 /// How far a sender's wall clock may be ahead for its pong times to count.
 const AHEAD_MS: i64 = 500;
 /// A node may be readmitted by its own MEET before its FORGET has ended. Another node's report of a FORGET
-/// that ends at most this many ms later is taken for the same FORGET and ignored: nodes round to seconds, and
-/// messages are delayed.
+/// that ends at most this many ms later is taken for the same FORGET and ignored, because nodes round to
+/// seconds, and messages are delayed.
 const SAME_FORGET_MS: u64 = 2_000;
 
 /// Handles the gossip entries of a known sender. If one of them has an invalid id, none is used.
@@ -51,7 +51,7 @@ pub(crate) fn of_unknown_node(m: &mut ClusterMachine, gossip: &Gossip<'_>) {
     }
 }
 
-/// Adds a node that gossip names for the first time: it belongs to the cluster, because the sender does
+/// Adds a node that gossip names for the first time. The node belongs to the cluster, because the sender does
 /// (G-10 item 1, G-24). A node in handshake, without an address or forgotten is not added, nor is one above
 /// the maximum number of nodes.
 fn unknown(m: &mut ClusterMachine, entry: &GossipEntry<'_>) {
@@ -178,8 +178,9 @@ fn labels(m: &mut ClusterMachine, sender: NodeIx, gossip: &Gossip<'_>) {
     m.todo.map = true;
 }
 
-/// Handles the shard that a sender names (N-5): a primary gets it. A replica always gets its primary's shard;
-/// if that is not known yet, the primary gets the shard that the replica names.
+/// Handles the shard that a sender names (N-5). If the sender is a primary, it gets this shard. A replica
+/// always gets its primary's shard; if that is not known yet, the primary gets the shard that the replica
+/// names.
 pub(crate) fn take_shard(m: &mut ClusterMachine, sender: NodeIx, shard: Option<ShardId>) {
     if let Some(primary) = m.table.node(sender).primary() {
         let theirs = m.table.node(primary).shard;

@@ -18,8 +18,8 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     let is_patient = is_primary && !is_made(Mistake::ServesAtOnce);
     if is_patient && m.cluster.state == ClusterState::Fail && now - first < WRITABLE_DELAY_MS {
         m.cluster.is_safe_to_join = false;
-        // The number of voters is updated for a replica that became a primary after its first evaluation:
-        // it knows more voters by now, and with the old number too few of them would decide about a
+        // The number of voters is updated for a replica that became a primary after its first evaluation,
+        // because it knows more voters by now, and with the old number too few of them would decide about a
         // failure.
         if m.cluster.size > 0 {
             m.cluster.size = known_voters(m);
@@ -28,7 +28,7 @@ pub(crate) fn evaluate(m: &mut ClusterMachine) {
     }
     if !m.cluster.is_safe_to_join {
         m.cluster.is_safe_to_join = true;
-        // A new map is given out, by which requests that have waited are answered.
+        // A new map is sent to the server, so that requests that have waited are answered.
         m.todo.map |= m.cluster.has_come_back;
     }
     let reason = why_down(m);
@@ -50,7 +50,7 @@ pub(crate) fn is_coming_back(m: &ClusterMachine) -> bool {
     m.cluster.has_come_back && is_patient && m.cluster.state == ClusterState::Fail
 }
 
-/// Handles that this node's process was suspended for longer than the node timeout T, so that a replica may
+/// Called after this node's process was suspended for longer than the node timeout T, so that a replica may
 /// have taken over. This node serves no slots until a quorum has answered again (S-24) and then for the delay
 /// after a minority (F-23), in which voters with newer state can report it. All links are dialled again,
 /// because an answer that waits on an old link may be from before the suspension; links to replicas, too,
@@ -66,7 +66,7 @@ pub(crate) fn after_standstill(m: &mut ClusterMachine) {
          majority of the primaries has answered."
     );
     m.cluster.stood_until = Some(m.time.now);
-    // The delay after a minority (F-23) counts from here, even if the delay after a start (F-21) postpones
+    // The delay after a minority (F-23) is counted from now, even if the delay after a start (F-21) postpones
     // evaluations.
     m.cluster.last_minority = Some(m.time.now);
     for position in 0..m.table.positions() {
@@ -78,21 +78,22 @@ pub(crate) fn after_standstill(m: &mut ClusterMachine) {
     m.todo.evaluate = true;
 }
 
-/// Whether this node was out of contact with a majority of the voters at the last evaluation, or was
-/// suspended and no majority has answered since. In that case another node may have taken this node's place.
+/// Whether this node was out of contact with a majority of the voters at the last evaluation, or whether no
+/// majority has answered since this node was suspended or completed a takeover that it had forgotten. In that
+/// case another node may have taken this node's place.
 pub(crate) fn is_apart(m: &ClusterMachine) -> bool {
     m.cluster.stood_until.is_some() || m.cluster.reason == Some(DownReason::Minority)
 }
 
-/// Whether this voter has answered a PING since this node's process was suspended. Always true for this
-/// node itself, and if the process was not suspended.
+/// Whether this voter has answered a PING since the moment `stood_until`. Always true for this node itself,
+/// and if `stood_until` is not set.
 fn has_answered(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let Some(since) = m.cluster.stood_until.filter(|_| ix != m.table.my_ix()) else { return true };
     let link = node.place.link_out.key().and_then(|key| m.links.get(key));
     link.and_then(|link| link.pong_at).is_some_and(|at| at >= since)
 }
 
-/// The reason that the cluster is down; `None` if it is ok (F-22).
+/// The reason why the cluster is down; `None` if it is ok (F-22).
 fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     let (mut size, mut reachable, mut covered) = (0_u32, 0, 0);
     for (ix, node) in m.table.iter() {
@@ -107,7 +108,7 @@ fn why_down(m: &mut ClusterMachine) -> Option<DownReason> {
     }
     m.cluster.size = size;
     if reachable < quorum(size) && !is_made(Mistake::MinorityServes) {
-        // A node that knows no voter misses no majority: a new cluster need not wait for its nodes.
+        // A node that knows no voter misses no majority, so a new cluster need not wait for its nodes.
         if size > 0 {
             m.cluster.last_minority = Some(m.time.now);
         }
@@ -133,7 +134,7 @@ fn known_voters(m: &ClusterMachine) -> u32 {
     m.table.iter().filter(|(_, node)| node.is_voter()).count() as u32
 }
 
-/// The number of voters that decide, out of `size`: a majority.
+/// The smallest majority of `size` voters.
 pub(crate) fn quorum(size: u32) -> u32 {
     size / 2 + u32::from(!is_made(Mistake::HalfDecides))
 }
@@ -150,8 +151,8 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
         m.todo.map = true;
     }
     if m.cluster.reason == Some(DownReason::Minority) && reason != m.cluster.reason {
-        // This node no longer defends slots that were granted to it (`contested.rs`): a replica may have
-        // taken this node's place, and slots may have moved on from that replica, so the node that claims
+        // This node no longer defends slots that were granted to it (`contested.rs`), because a replica may
+        // have taken this node's place, and slots may have moved on from that replica. The node that claims
         // them with the greatest epoch owns them.
         m.keys.granted_here.clear();
     }
@@ -170,8 +171,8 @@ fn change(m: &mut ClusterMachine, state: ClusterState, reason: Option<DownReason
     }
 }
 
-/// The next moment at which work is due without any other input: the ends of the delays (F-21, F-23),
-/// and of a node's time to answer (F-26).
+/// The next moment at which work is due without any other input: the end of a delay (F-21, F-23) or of a
+/// node's time to answer (F-26).
 pub(crate) fn deadline(m: &ClusterMachine) -> Option<u64> {
     let delays = match m.cluster.state == ClusterState::Fail && m.table.me().is_primary() {
         true => {

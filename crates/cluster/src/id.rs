@@ -12,7 +12,7 @@ macro_rules! ids {
         pub struct $name([u8; ID_LEN]);
 
         impl $name {
-            /// The id that is written as `bytes`: 40 bytes of `a` to `z` and `0` to `9`. `None` for others.
+            /// Parses an id of 40 bytes of `a` to `z` and `0` to `9`. `None` for any other bytes.
             pub fn parse(bytes: &[u8]) -> Option<Self> {
                 let id: [u8; ID_LEN] = bytes.try_into().ok()?;
                 // The check does not branch on each byte, so the compiler can check several bytes with one
@@ -68,7 +68,7 @@ ids!(
 pub struct ClusterEpoch(pub u64);
 
 impl ClusterEpoch {
-    /// The first epoch that no message may contain: with larger ones, `+ 1` could overflow.
+    /// The first epoch that no message may contain. With larger epochs, `+ 1` could overflow.
     pub const END: ClusterEpoch = ClusterEpoch(1 << 63);
 
     /// The next epoch. Epochs from outside are below [`ClusterEpoch::END`].

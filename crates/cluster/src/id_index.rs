@@ -1,10 +1,10 @@
-//! Positions of nodes in the table by id: each entry of gossip needs a look-up, and a message in a
-//! cluster of 1,000 nodes has a hundred entries.
+//! Finds the positions of nodes in the table by id, because each entry of gossip needs a look-up, and a
+//! message in a cluster of 1,000 nodes has a hundred entries.
 //!
-//! Invariants: (1) an index only holds positions, 4 bytes each, and is at most half full: that of 1,000 nodes
-//! takes 8 KiB and stays in the processor's nearest cache; (2) the key of the hash comes from the seed of the
-//! state machine, so that no outsider can choose colliding ids; (3) the result of a look-up is a function of
-//! the ids and the key.
+//! Invariants: (1) an index only holds positions, 4 bytes each, and is at most half full, so the index of
+//! 1,000 nodes takes 8 KiB and stays in the processor's nearest cache; (2) the key of the hash comes from the
+//! seed of the state machine, so that no outsider can choose colliding ids; (3) the result of a look-up is a
+//! function of the ids and the key.
 
 use crate::id::NodeId;
 use sluice_base::{HashSeed, siphash13};
@@ -40,8 +40,8 @@ impl IdIndex {
         }
     }
 
-    /// Adds a position whose id is not in the index. `false`: there is no room, and the caller has to
-    /// [`IdIndex::rebuild`] the index of all nodes.
+    /// Adds a position whose id is not in the index. Returns `false` if there is no room; the caller then has
+    /// to [`IdIndex::rebuild`] the index for all nodes.
     #[must_use]
     pub(crate) fn insert(&mut self, id: &NodeId, position: u32) -> bool {
         if 2 * (self.len + 1) > self.entries.len() {

@@ -1,4 +1,4 @@
-//! The node's state in texts and figures: CLUSTER INFO, LINKS and NODES, and `nodes.conf`.
+//! The node's state as texts and figures, for CLUSTER INFO, LINKS and NODES, and for `nodes.conf`.
 
 use crate::address::AskingClient;
 use crate::id::{ClusterEpoch, NodeId};
@@ -161,7 +161,7 @@ pub(crate) fn links(m: &ClusterMachine) -> impl Iterator<Item = LinkFacts> + '_ 
     })
 }
 
-/// Notes that bytes of a link's lane were written (V-2).
+/// Records that bytes of a link's lane were written (V-2).
 pub(crate) fn sent(m: &mut ClusterMachine, key: LinkKey, lane: BusLane, bytes: usize) {
     m.statistics.bytes_sent += bytes as u64;
     if lane == BusLane::Publish {
@@ -224,7 +224,7 @@ const LINE_BYTES: usize = 256;
 struct TextBytes(Vec<u8>);
 
 impl TextBytes {
-    /// Appends several texts. Most parts of a line are added this way: `write!` takes three times as
+    /// Appends several texts. Most parts of a line are added this way, because `write!` takes three times as
     /// long, and a node of a large cluster writes all lines again at each change.
     fn push(&mut self, parts: &[&[u8]]) {
         parts.iter().for_each(|part| self.0.extend_from_slice(part));
@@ -282,8 +282,8 @@ fn line(m: &ClusterMachine, text: &mut TextBytes, ix: NodeIx, node: &ClusterNode
     text.time(node.clocks.pong_wall_ms);
     text.number(b" ", epoch.0);
     if reader == LineReader::File && ix == m.table.my_ix() && m.rights.sureness != Sureness::Sure {
-        // This node is not sure of its slots, so its line ends before them: the next start then finds a
-        // damaged line and is not sure of them, either (N-26).
+        // This node is not sure of its slots, so its line ends before them. The next start then finds a
+        // damaged line and is not sure of the slots, either (N-26).
         return text.0.push(b'\n');
     }
     let is_linked = ix == m.table.my_ix() || matches!(node.place.link_out, LinkOut::Open(_));

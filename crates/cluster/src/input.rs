@@ -23,8 +23,8 @@ pub enum ClusterInput<'a> {
     Tick,
     /// The moment of [`crate::Cluster::deadline`]. An early input changes nothing.
     Deadline,
-    /// This node's process was suspended for longer than the node timeout T and runs again (S-24). This
-    /// input precedes all that clients and other nodes sent meanwhile.
+    /// This node's process was suspended for longer than the node timeout T and runs again (S-24). This input
+    /// precedes everything that clients and other nodes sent during the suspension.
     Suspension,
     /// A dialled connection is established.
     Connected { link: LinkKey },
@@ -44,17 +44,17 @@ pub enum ClusterInput<'a> {
     SaveFailed { generation: Generation },
     /// The node's replication offset (N-8): a primary's own, or the offset that a replica has processed.
     Offset(u64),
-    /// The pause of [`crate::ClusterOutput::PauseWrites`] is in force: until it ends, no write of a
-    /// client enters the stream after this offset.
+    /// The pause of [`crate::ClusterOutput::PauseWrites`] is in force. Until it ends, no write of a client
+    /// enters the stream after this offset.
     WritesPaused { offset: u64 },
-    /// When this replica last received data on the replication link, on the clock of `now`; `None`:
-    /// never in this process.
+    /// The time (on the clock of `now`) at which this replica last received data on the replication link;
+    /// `None` if it has received none since this process started.
     PrimaryContact { at: Option<Ms> },
-    /// The slots that have keys: sent when the server has loaded its data at the start, and as the answer to
-    /// [`crate::ClusterOutput::AskKeys`].
+    /// The slots that have keys. This input is sent when the server has loaded its data at the start, and as
+    /// the answer to [`crate::ClusterOutput::AskKeys`].
     KeysIn(&'a SlotSet),
-    /// Whether the keyspace has keys in any database: sent before a tick, and not while data are loaded.
-    /// Without this input the node counts as one with keys.
+    /// Whether the keyspace has keys in any database. This input is sent before a tick, but not while data
+    /// are loaded. Without this input the node counts as one with keys.
     HasKeys(HasKeys),
     /// The end of an event loop iteration, after all its inputs. An election, and the cluster's state after
     /// changes of other nodes' health, are decided here, from all inputs of the iteration together. Needed
@@ -75,7 +75,7 @@ pub enum ClusterInput<'a> {
     Publish { channel: &'a Bytes, message: &'a Bytes, scope: PublishScope },
 }
 
-/// When a dial failed (G-3).
+/// The moment at which a dial failed (G-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DialMoment {
     /// The call that opens the connection returned an error.

@@ -6,7 +6,7 @@ use crate::slots::{HashSlot, SLOT_COUNT};
 /// Panics if an invariant does not hold.
 pub(crate) fn check(m: &ClusterMachine) {
     epochs(m);
-    // A step that changes an owner gives out a new map, so the owners are only checked then.
+    // Every step that changes an owner outputs a new map, so the owners are checked only after such steps.
     if m.out.iter().any(|output| matches!(output, crate::ClusterOutput::Slots(_))) {
         slots(m);
     }

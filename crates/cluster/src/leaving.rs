@@ -1,8 +1,8 @@
-//! A node that is about to end: a primary hands over to a replica (M10, M11), a replica makes the other
-//! nodes stop sending clients to it.
+//! A node that is about to end. As a primary it hands over to a replica (M10, M11); as a replica it makes the
+//! other nodes stop sending clients to it.
 //!
-//! The offset 0 says that a replica has no data for clients (N-8): nodes of the reference, too, omit
-//! such a replica from CLUSTER SLOTS, and no election prefers it.
+//! The offset 0 says that a replica has no data for clients (N-8). Nodes of the reference, too, omit such a
+//! replica from CLUSTER SLOTS, and no election prefers it.
 
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, ManualFailover};
@@ -10,7 +10,7 @@ use crate::migration::export;
 use crate::node::{NodeHealth, NodeIx, NodeRole};
 use crate::output::ClusterOutput;
 
-/// The offset that this node sends: that of the stream, or 0 from a replica that is about to end.
+/// The offset that this node sends to others: `offset`, or 0 if this node is a replica that is about to end.
 pub(crate) fn offset_to_tell(m: &ClusterMachine, offset: u64) -> u64 {
     if is_leaving_replica(m) { 0 } else { offset }
 }
@@ -21,8 +21,8 @@ pub(crate) fn is_leaving_replica(m: &ClusterMachine) -> bool {
 }
 
 /// Asks for a pause of this primary's writes so that one of `candidates` can take over; returns the chosen
-/// one. `None` if no candidate can win, and while slots are granted to the target of a move, because the
-/// replica would claim them too.
+/// one. Returns `None` if no candidate can win, or if slots are granted to the target of a move, because the
+/// replica would claim these slots, too.
 pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> Option<NodeId> {
     if export::has_granted(m) {
         return None;
@@ -35,7 +35,7 @@ pub(crate) fn begin_handover(m: &mut ClusterMachine, candidates: &[NodeId]) -> O
     Some(m.table.node(replica).id)
 }
 
-/// Notes that this node is about to end, or that it continues after all.
+/// Records that this node is about to end, or that it continues after all.
 pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
     if m.failover.is_leaving != is_leaving {
         m.failover.is_leaving = is_leaving;
@@ -46,8 +46,8 @@ pub(crate) fn set_leaving(m: &mut ClusterMachine, is_leaving: bool) {
 }
 
 /// The best of the candidates that the bus reaches. Replicas with an offset are preferred to those that have
-/// no data or are about to end (offset 0), then replicas that start elections to those that do not, then
-/// smaller ids. A replica that the bus does not reach cannot ask for votes.
+/// no data or are about to end (offset 0). Among equals, replicas that start elections are preferred, and
+/// then the smallest id. A replica that the bus does not reach cannot ask for votes.
 fn best(m: &ClusterMachine, candidates: &[NodeId]) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let can_win = |ix: &NodeIx| {

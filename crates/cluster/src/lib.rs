@@ -1,9 +1,10 @@
-//! A node of a cluster as one state machine: messages of the bus, the nodes, owners of slots, moves of
-//! slots, failures, replicas and their primaries.
+//! A node of a cluster as one state machine. It handles messages of the bus, and keeps the state of the
+//! nodes, owners of slots, moves of slots, failures, replicas and their primaries.
 //!
-//! Invariants: (1) no socket, file, thread, clock, key or client: time is an argument of each step, and
-//! requests to the host are outputs that are drained; (2) a machine is a function of its inputs and its seed,
-//! so that a simulation can replay it; (3) a message changes nothing before the whole of it has been checked;
+//! Invariants: (1) the machine has no socket, file, thread, clock, key or client; time is an argument of each
+//! step, and requests to the host are outputs that the host drains; (2) a machine is a function of its inputs
+//! and its seed, so that a simulation can replay it; (3) a message changes nothing before the whole of it has
+//! been checked;
 //! (4) state that other nodes rely on (votes, own epochs, own slots, own role) is sent only when it is
 //! durable; with `cluster-config-save-behavior best-effort`, all but votes may also be sent after a failed
 //! write.
@@ -181,7 +182,7 @@ impl Cluster {
     }
 
     /// At the start of the process, makes a replica follow its primary again if the primary's address is
-    /// known (R5); if it becomes known later, `addresses.rs` does this.
+    /// known (R5); if the address becomes known later, `addresses.rs` does this.
     fn resume_replication(&mut self) {
         let m = &mut self.machine;
         let Some(primary) = m.table.me().primary() else { return };
@@ -209,8 +210,8 @@ impl Cluster {
         invariants::check(&self.machine);
     }
 
-    /// Sets the machine's time, which never goes back: a PUBLISH within a long transaction or script comes
-    /// with the time at which that began, which may be earlier.
+    /// Sets the machine's time, which never goes back. A PUBLISH within a long transaction or script comes
+    /// with the time at which the transaction or script began, which may be earlier.
     fn advance(&mut self, now: Now) {
         let time = step_time(now);
         if time.now >= self.machine.time.now {
@@ -228,7 +229,8 @@ impl Cluster {
         !self.machine.out.is_empty()
     }
 
-    /// Adds an accepted connection. `None`: it has to be closed, because there are too many links (G-5).
+    /// Adds an accepted connection. `None` if there are too many links (G-5); the caller then has to close
+    /// the connection.
     pub fn accept(&mut self, now: Now, peer: IpAddr, local: IpAddr) -> Option<LinkKey> {
         self.inputs += 1;
         self.advance(now);
@@ -261,7 +263,7 @@ impl Cluster {
         self.machine.todo.is_in_unit
     }
 
-    /// When [`ClusterInput::Deadline`] is needed, if no other input precedes it. O(1).
+    /// The time at which [`ClusterInput::Deadline`] is needed, if no other input precedes it. O(1).
     pub fn deadline(&self) -> Option<Ms> {
         health::deadline(&self.machine)
     }
@@ -276,9 +278,9 @@ impl Cluster {
         self.machine.table.me().id
     }
 
-    /// Executes a command of a client that cannot wait, as in a transaction: the answer comes at once,
-    /// and may report a change that is not durable yet. Nothing is written, and no other node is told,
-    /// before [`ClusterInput::UnitEnd`]. Outputs follow from [`Cluster::next_output`].
+    /// Executes a command of a client that cannot wait, as in a transaction. The answer is returned
+    /// immediately, and may report a change that is not durable yet. Nothing is written, and no other node is
+    /// told, before [`ClusterInput::UnitEnd`]. Outputs follow from [`Cluster::next_output`].
     pub fn execute_at_once(&mut self, now: Now, client: &str, command: &ClusterCommand<'_>) -> ClusterAnswer {
         self.inputs += 1;
         self.machine.time = step_time(now);
@@ -312,17 +314,17 @@ impl Cluster {
     }
 
     /// Asks this primary to hold its writes back, so that one of `candidates` (replicas that have all of
-    /// the data) can take over: the chosen one does so when it receives the command in the replication
+    /// the data) can take over. The chosen replica does so when it receives the command in the replication
     /// stream. Returns the chosen replica, or `None` if none of them can win, or slots are granted to the
-    /// target of a move. The pause ends with this node's demotion or after
-    /// `cluster-manual-failover-timeout`. Outputs follow from [`Cluster::next_output`].
+    /// target of a move. The pause ends with this node's demotion or after `cluster-manual-failover-timeout`.
+    /// Outputs follow from [`Cluster::next_output`].
     pub fn begin_handover(&mut self, now: Now, candidates: &[NodeId]) -> Option<NodeId> {
         self.inputs += 1;
         self.machine.time = step_time(now);
         leaving::begin_handover(&mut self.machine, candidates)
     }
 
-    /// Notes that this node is about to end: as a replica it sends the offset 0, and starts no election by
+    /// Records that this node is about to end. A replica then sends the offset 0, and starts no election by
     /// itself. Outputs follow from [`Cluster::next_output`].
     pub fn leave(&mut self, now: Now) {
         self.inputs += 1;
@@ -339,14 +341,14 @@ impl Cluster {
         self.settle();
     }
 
-    /// Whether keys of a slot that another node owns may be deleted: this node would not claim the slot
-    /// after a restart (E-53). O(1).
+    /// Whether keys of a slot that another node owns may be deleted, because this node would not claim the
+    /// slot after a restart (E-53). O(1).
     pub fn may_delete_keys_of(&self, slot: HashSlot) -> bool {
         !self.machine.durable.is_owned_in_file(slot)
     }
 
-    /// Checks what concerns this node alone before slots may move to it: it must be a primary, and no slot
-    /// may be open for a move by hand with SETSLOT (A-10, rows 1 to 3).
+    /// Checks the conditions that concern only this node before slots may move to it: it must be a primary,
+    /// and no slot may be open for a manual move with SETSLOT (A-10, rows 1 to 3).
     ///
     /// # Errors
     /// The error for the client.
@@ -470,7 +472,8 @@ impl Cluster {
         table.find(node).map(|ix| table.node(ix).offset)
     }
 
-    /// Replicas that may be elected in place of this node: not suspected, and allowed to fail over.
+    /// Replicas that may be elected in place of this node, because they are not suspected and are allowed to
+    /// fail over.
     pub fn electable_replicas(&self) -> impl Iterator<Item = NodeId> + '_ {
         let table = &self.machine.table;
         let is_electable = |node: &ClusterNode| {
@@ -499,13 +502,13 @@ impl Cluster {
         self.machine.table.me().offset
     }
 
-    /// Whether this replica starts an election as soon as it has executed its paused primary's stream to
-    /// the end: its offset is then needed at once (M-4).
+    /// Whether this replica starts an election as soon as it has executed its paused primary's stream to the
+    /// end. If so, its offset is needed at once (M-4).
     pub fn awaits_own_offset(&self) -> bool {
         candidate::awaits_offset(&self.machine)
     }
 
-    /// Whether this primary pauses so that a replica can take over: its offset must not advance (M-3).
+    /// Whether this primary pauses so that a replica can take over. If so, its offset must not advance (M-3).
     pub fn is_handing_over(&self) -> bool {
         self.machine.failover.paused != machine::ManualFailover::Off
     }
@@ -552,8 +555,8 @@ impl Cluster {
         self.nodes_text_for(AskingClient { is_ipv6: false, is_tls })
     }
 
-    /// Number of inputs that may have changed what is shown of nodes: a text made at the same number is
-    /// still current. O(1).
+    /// Number of inputs that may have changed what is shown of nodes. A text that was made at the same number
+    /// is still current. O(1).
     pub fn inputs(&self) -> u64 {
         self.inputs
     }
@@ -650,8 +653,8 @@ impl Cluster {
     }
 
     /// Handles a failed write of `nodes.conf`. With `cluster-config-save-behavior sync` the process ends
-    /// (N-22); with `best-effort` it goes on, and this node does not vote until a write has succeeded
-    /// (N-23).
+    /// (N-22); with `best-effort` the process continues, and this node does not vote until a write has
+    /// succeeded (N-23).
     fn save_failed(&mut self, generation: Generation) {
         let m = &mut self.machine;
         match m.settings.save_behavior {
@@ -698,7 +701,7 @@ impl Cluster {
     }
 
     /// The end of each step: advances moves to this node, evaluates the cluster's state, begins a write of
-    /// the file, releases withheld messages, and gives out the map and the outputs that must follow it.
+    /// the file, releases withheld messages, and queues the new map and the outputs that must follow it.
     fn settle(&mut self) {
         let m = &mut self.machine;
         failure::note_my_primary(m);
@@ -719,8 +722,8 @@ impl Cluster {
             let map = Arc::new(map::of(m));
             m.out.push_back(ClusterOutput::Slots(map));
         }
-        // `Unpause` follows the output of the new map: with the old map, writes that waited would be
-        // executed here, not redirected, and would be lost (S-26).
+        // `Unpause` follows the output of the new map. With the old map, writes that waited would be executed
+        // here, not redirected, and would be lost (S-26).
         if std::mem::take(&mut m.todo.unpause) && m.failover.paused == ManualFailover::Off {
             m.out.push_back(ClusterOutput::Unpause);
         }

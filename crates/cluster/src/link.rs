@@ -41,10 +41,10 @@ pub(crate) struct BusLink {
     pub(crate) is_open: bool,
     /// Whether a message with EXT_DATA arrived on the link (W-9).
     pub(crate) reads_extensions: bool,
-    /// When the last PONG arrived on this link.
+    /// Time at which the last PONG arrived on this link.
     pub(crate) pong_at: Option<Ms>,
-    /// Whether the other node has bound this link, as far as this node can know: only then may messages
-    /// without a sender use it (P-3).
+    /// Whether the other node has bound this link, as far as this node can know. Only then may messages
+    /// without a sender be sent on it (P-3).
     pub(crate) is_bound_there: bool,
     pub(crate) queue: SendQueue,
     /// The bytes of an incomplete message. The buffer is taken out while its messages are handled.
@@ -75,7 +75,7 @@ impl SendQueue {
         self.memory[lane as usize] += memory;
     }
 
-    /// Notes that the next `bytes` bytes of a lane were written.
+    /// Records that the next `bytes` bytes of a lane were written.
     pub(crate) fn written(&mut self, mut bytes: usize, lane: BusLane) {
         let messages = &mut self.lanes[lane as usize];
         while let Some((left, memory)) = messages.front_mut() {

@@ -45,7 +45,7 @@ pub(crate) struct Epochs {
     pub(crate) last_vote: ClusterEpoch,
 }
 
-/// The reason that the cluster is down.
+/// The reason why the cluster is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DownReason {
     Coverage,
@@ -57,7 +57,7 @@ pub(crate) enum DownReason {
 pub(crate) struct StateOfCluster {
     pub(crate) state: ClusterState,
     pub(crate) reason: Option<DownReason>,
-    /// When the state was first evaluated in this process.
+    /// Time at which the state was first evaluated in this process.
     pub(crate) first: Option<Ms>,
     /// Whether votes may be given (F-21).
     pub(crate) is_safe_to_join: bool,
@@ -67,21 +67,22 @@ pub(crate) struct StateOfCluster {
     /// Number of voters at the last evaluation.
     pub(crate) size: u32,
     pub(crate) last_minority: Option<Ms>,
-    /// When this node's process continued after a suspension, or when this node completed a forgotten
-    /// takeover; `None` again as soon as a quorum has answered since then (S-24).
+    /// Time at which this node's process continued after a suspension, or at which this node completed a
+    /// takeover that it had forgotten (`roles.rs`); `None` again as soon as a quorum has answered since then
+    /// (S-24).
     pub(crate) stood_until: Option<Ms>,
 }
 
-/// Whether this node is sure of its role and slots: it is not if its own line of the file could not be read
-/// as a whole, until they are confirmed (N-26).
+/// Whether this node is sure of its role and slots. A node whose own line of the file could not be read as a
+/// whole is not sure until its role and slots are confirmed (N-26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sureness {
     Sure,
     Unsure { warned: Option<Ms> },
 }
 
-/// Whether this node knows in which epochs it may have voted: it does not if the file's epochs could not be
-/// read, until enough other nodes have sent theirs (N-27).
+/// Whether this node knows in which epochs it may have voted. A node that could not read the file's epochs
+/// does not know until enough other nodes have sent theirs (N-27).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum VoteRight {
     Free,
@@ -128,14 +129,14 @@ impl ManualFailover {
 /// Failovers in which this node takes part.
 #[derive(Clone, Debug)]
 pub(crate) struct Failovers {
-    /// As a primary: whether writes are paused for a replica that is to take over.
+    /// Used on a primary: whether writes are paused for a replica that is to take over.
     pub(crate) paused: ManualFailover,
-    /// As a replica: this node's own election.
+    /// Used on a replica: this node's own election.
     pub(crate) candidacy: Candidacy,
-    /// Whether this node's process is about to end; as a replica it redirects readers then.
+    /// Whether this node's process is about to end; a replica then redirects its readers.
     pub(crate) is_leaving: bool,
-    /// As a primary that has voted for one of its replicas: until when that replica may win its election
-    /// and claim this node's slots.
+    /// Used on a primary that has voted for one of its replicas: the time until which that replica may win
+    /// its election and claim this node's slots.
     pub(crate) voted_until: Ms,
 }
 
@@ -144,19 +145,19 @@ pub(crate) struct Failovers {
 pub(crate) struct Todo {
     /// Evaluate the cluster's state.
     pub(crate) evaluate: bool,
-    /// Give out a new map of slots.
+    /// Output a new map of slots.
     pub(crate) map: bool,
-    /// Evaluate the state and give out a new map at the end of the event loop iteration, because other nodes'
+    /// Evaluate the state and output a new map at the end of the event loop iteration, because other nodes'
     /// health has changed. When many nodes fail or return together, the messages about them arrive together,
     /// and one evaluation is enough.
     pub(crate) reconsider: bool,
     /// Decide at the end of the event loop iteration whether this replica starts an election.
     pub(crate) elect: bool,
-    /// Begin no write of the file before the present execution unit (such as a transaction) ends: otherwise
-    /// other nodes could take slots that one of its commands gives up and the next one takes back.
+    /// Begin no write of the file before the present execution unit (such as a transaction) ends. Otherwise
+    /// other nodes could take slots that one command of the unit gives up and the next command takes back.
     pub(crate) is_in_unit: bool,
     /// Let the writes that a failover has held back continue, unless another failover has begun. The new map,
-    /// which decides where these writes are executed, is given out first.
+    /// which decides where these writes are executed, is output first.
     pub(crate) unpause: bool,
 }
 
@@ -220,9 +221,9 @@ pub(crate) struct TwinPrimary {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CronMemory {
     pub(crate) rounds: u64,
-    /// When the first of the nodes with an unanswered ping is to be suspected (F-26).
+    /// The earliest time at which a node with an unanswered ping is to be suspected (F-26).
     pub(crate) suspicion_at: Option<Ms>,
-    /// Primaries that have lost their replicas, and since when this node has seen that (R20).
+    /// Primaries that have lost their replicas, each with the time since which this node has seen that (R20).
     pub(crate) orphans: BTreeMap<NodeId, Ms>,
     /// The other primary in this node's shard (D-7).
     pub(crate) twin: Option<TwinPrimary>,
@@ -330,20 +331,20 @@ impl ClusterMachine {
         self.durable.hold(Withheld::Announce);
     }
 
-    /// Evaluates the cluster's state and gives out a new map, at the end of the step.
+    /// Requests that the cluster's state be evaluated and a new map be output at the end of the step.
     pub(crate) fn reconsider(&mut self) {
         (self.todo.evaluate, self.todo.map) = (true, true);
         self.todo.reconsider = false;
     }
 
-    /// Evaluates the cluster's state after a change of another node's health: at the end of the event
-    /// loop iteration, once for all its messages, or at the next input of another kind.
+    /// Requests that the cluster's state be evaluated after a change of another node's health. This happens
+    /// once for all messages, at the end of the event loop iteration or at the next input of another kind.
     pub(crate) fn reconsider_soon(&mut self) {
         self.todo.reconsider = true;
     }
 
-    /// Notes that an operator's command, or the grant of a move's source, has confirmed this node's role, so
-    /// that the node is sure of its state again (N-26).
+    /// Records that an operator's command, or the grant of a move's source, has confirmed this node's role,
+    /// so that the node is sure of its state again (N-26).
     pub(crate) fn grow_sure(&mut self) {
         if self.rights.sureness != Sureness::Sure {
             self.rights.sureness = Sureness::Sure;
@@ -403,9 +404,9 @@ impl ClusterMachine {
     }
 
     /// Handles the end of a connection. If it was an established outgoing one to a node's announced address,
-    /// the time to the suspicion of the node (F-1) starts now, unless a PING is unanswered already: a killed
-    /// process gives no other sign. Otherwise the time would start with the next due PING, up to half of the
-    /// node timeout later.
+    /// the time to the suspicion of the node (F-1) starts now, unless a PING is unanswered already, because a
+    /// killed process gives no other sign. Without this rule, the time would start with the next due PING, up
+    /// to half of the node timeout later.
     pub(crate) fn lost(&mut self, key: LinkKey) {
         let node = self.links.get(key).filter(|link| link.is_open).and_then(|link| match link.kind {
             LinkKind::Out { node, target: DialTarget::AnnouncedLabels } => Some(node),
@@ -442,7 +443,8 @@ impl ClusterMachine {
     }
 
     /// Ends the failover for which this primary's writes are paused. Writes continue once the map of this
-    /// step is in force: a write that waited must not be executed by a node that has just lost the slot.
+    /// step is in force, because a write that waited must not be executed by a node that has just lost the
+    /// slot.
     pub(crate) fn end_pause(&mut self) {
         if self.failover.paused != ManualFailover::Off {
             self.failover.paused = ManualFailover::Off;

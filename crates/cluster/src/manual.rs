@@ -1,4 +1,5 @@
-//! A manual failover at the primary: pause, send the offset, end in time (M3, M4, M6).
+//! A manual failover at the primary, which pauses writes, sends its offset to the replica, and ends the pause
+//! in time (M3, M4, M6).
 
 use crate::link_key::LinkKey;
 use crate::machine::{ClusterMachine, ManualFailover, log};
@@ -13,8 +14,8 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     if m.table.node(sender).primary() != Some(m.table.my_ix()) || !m.table.me().is_primary() {
         return;
     }
-    // The request is ignored while slots are granted to the target of a move: the replica does not know of
-    // the grant, and would take the slots from the target, whose writes would be lost.
+    // The request is ignored while slots are granted to the target of a move, because the replica does not
+    // know of the grant. It would take the slots from the target, whose writes would be lost.
     if export::has_granted(m) {
         let name = m.name(sender);
         log!(
@@ -31,9 +32,9 @@ pub(crate) fn requested(m: &mut ClusterMachine, key: LinkKey, sender: NodeIx) {
     m.out.push_back(ClusterOutput::PauseWrites { until: end.saturating_add(timeout) });
 }
 
-/// Handles that writes are held back from this offset on: the offset is sent to the replica, on the link of
-/// its request. The offset is not sent earlier, because then a write could still be acknowledged after that
-/// offset, and be lost (S-26).
+/// Called when writes are held back from this offset on. Sends the offset to the replica, on the link of its
+/// request. The offset is not sent earlier, because a write after that offset could then still be
+/// acknowledged, and would be lost (S-26).
 pub(crate) fn paused(m: &mut ClusterMachine, offset: u64) {
     m.table.me_mut().offset = offset;
     if let ManualFailover::Pausing { replica, end, link } = m.failover.paused {

@@ -34,9 +34,9 @@ pub(crate) fn of(m: &ClusterMachine) -> SlotMap {
     }
 }
 
-/// Slots whose requests wait for the file: slots of this node that the file lacks; and slots that are
-/// imported key by key while the file still names this node as their owner, because the imported keys would
-/// be deleted together with the old ones.
+/// Slots whose requests wait for the file. These are slots of this node that are not in the file yet, and
+/// slots that are imported key by key while the file still names this node as their owner, because the
+/// imported keys would be deleted together with the old ones.
 fn postponed(m: &ClusterMachine) -> SlotSet {
     let mut slots = m.table.me().slots.clone();
     if let OwnClaim::Primary { slots: published, .. } = &m.durable.published.claim {

@@ -43,8 +43,8 @@ pub(crate) fn begin(m: &mut ClusterMachine, seen: &Seen<'_>, initiator: Initiato
 }
 
 /// Handles MEET of an unknown node on a link without a node (G-12). A node in the blacklist is only admitted
-/// if its gossip names no node that this node knows: a node that knows such a node is coming back by itself,
-/// not by an operator's MEET.
+/// if its gossip names no node that this node knows. A node whose gossip names such a node is coming back by
+/// itself, not by an operator's MEET.
 pub(crate) fn met_by(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, gossip: &Gossip<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let LinkKind::In { node: None, peer, .. } = &link.kind else { return };
@@ -79,8 +79,8 @@ pub(crate) fn bind(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     }
 }
 
-/// Binds the incoming link on which a newly known node has introduced itself. The node received an
-/// answer on that link, and may therefore use it for messages without a sender.
+/// Binds the incoming link on which a newly known node has introduced itself. The node has received an answer
+/// on that link, and may therefore send messages without a sender on it.
 fn bind_greeted(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).place.link_in.is_some() {
         return;
@@ -167,7 +167,7 @@ pub(crate) fn answered_by_other_node(m: &mut ClusterMachine, key: LinkKey, ix: N
     }
 }
 
-/// Notes that a message of the node itself has arrived, so that MEET need not be repeated (G-13).
+/// Records that a message of the node itself has arrived, so that MEET need not be repeated (G-13).
 pub(crate) fn heard_from(m: &mut ClusterMachine, ix: NodeIx) {
     if m.table.node(ix).meet == MeetFlag::Wanted {
         m.table.node_mut(ix).meet = MeetFlag::No;

@@ -3,9 +3,9 @@
 //!
 //! On the target `establish.rs` decides whether a move may begin, and `import.rs` carries it out; on the
 //! source `export.rs` does both. `contested.rs` defends slots that this node has claimed while their source
-//! does not know of the claim yet. Keys and connections belong to the caller: it reports events such as the
-//! other side's messages and the end of the connection as [`MigrationInput`], and carries out the orders of
-//! [`MigrationOrder`], such as sending a message, holding back writes and deleting keys.
+//! does not know of the claim yet. Keys and connections belong to the caller. The caller reports events such
+//! as the other side's messages and the end of the connection as [`MigrationInput`], and carries out the
+//! orders of [`MigrationOrder`], such as sending a message, holding back writes and deleting keys.
 //!
 //! Invariants: (1) a slot belongs to at most one job that is not finished; (2) a job that has claimed its
 //! slots succeeds if this node still owns them when the file is durable, whatever happens to its connection;
@@ -28,7 +28,8 @@ use crate::node::Ms;
 use crate::slots::HashSlot;
 use std::fmt;
 
-/// The message shown for a move if for `repl-timeout` the target received nothing, or the source no ACK.
+/// The message shown for a move that failed because the target received nothing, or the source received no
+/// ACK, for `repl-timeout`.
 pub const MOVE_TIMED_OUT: &str = "Timed out after too long with no interaction";
 
 /// The name of a job: 40 bytes that the source draws at random.
@@ -129,7 +130,7 @@ impl SyncMessage {
     }
 }
 
-/// The reason that this node, the target of a job, cannot go on with it.
+/// The reason why this node, the target of a job, cannot continue it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportFault {
     /// This node is out of memory.
@@ -203,14 +204,14 @@ pub enum ExportInput<'a> {
 /// The origin of a report about a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportSource {
-    /// The replication stream or an append-only file: the move is newer than all moves that this node
+    /// The replication stream or an append-only file. The move is newer than all moves that this node
     /// remembers.
     Command,
-    /// A snapshot: the move is older than all moves that this node remembers.
+    /// A snapshot. The move is older than all moves that this node remembers.
     Snapshot,
 }
 
-/// Requests to the host for atomic moves.
+/// Requests of the state machine to the host in an atomic move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 // Variants without a comment are explained by their names.
 #[allow(missing_docs)]

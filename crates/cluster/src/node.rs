@@ -52,10 +52,10 @@ pub enum Initiator {
 #[allow(missing_docs)]
 pub enum NodeHealth {
     Up,
-    /// Suspected: no answer for the node timeout T, in the view of this node alone.
+    /// Suspected by this node alone, because the node has not answered for the node timeout T.
     PFail,
-    /// Failed: a quorum of voters agrees, a FAIL was received, another node answered at the node's address,
-    /// or the file or the gossip from which this node learned of the node says so.
+    /// Failed, because a quorum of voters agrees, a FAIL was received, another node answered at the node's
+    /// address, or the file or the gossip from which this node learned of the node says so.
     Fail {
         since: Ms,
     },
@@ -71,7 +71,7 @@ pub(crate) enum NodeRole {
     Replica(Option<NodeIx>),
 }
 
-/// Whether a MEET goes out when the link to a node opens.
+/// Whether a MEET is sent when the link to a node opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeetFlag {
     No,
@@ -92,10 +92,11 @@ pub(crate) struct Clocks {
     pub(crate) created: Ms,
     pub(crate) meet_sent: Option<Ms>,
     pub(crate) dialled: Option<Ms>,
-    /// When a header of the node itself last said that it is a primary of the shard known here; `None` if
-    /// its last header said otherwise.
+    /// Time at which a header of the node itself last said that the node is a primary of the shard known
+    /// here; `None` if the node's last header said otherwise.
     pub(crate) told_primary: Option<Ms>,
-    /// When the node last lost the incoming link bound to it; the time of its creation if it had none yet.
+    /// Time at which the node last lost the incoming link bound to it, or the time of the record's creation
+    /// if it had none yet.
     pub(crate) link_in_lost: Ms,
     /// The last UPDATE that was sent to the node: the node that it was about, and the time.
     pub(crate) updated: Option<(NodeIx, Ms)>,
@@ -116,7 +117,7 @@ pub(crate) struct Marks {
     /// Number of MEETs that were sent without a command since an incoming link was last bound to the node
     /// (G-13).
     pub(crate) auto_meets: u8,
-    /// The time until which the node would be forgotten if its own MEET had not readmitted it: until then,
+    /// The time until which the node would be forgotten if its own MEET had not readmitted it. Until then,
     /// other nodes' reports of the same FORGET are ignored.
     pub(crate) let_in_until: Option<Ms>,
 }
@@ -125,11 +126,12 @@ pub(crate) struct Marks {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidates {
     pub(crate) addresses: Vec<NodeAddress>,
-    /// The address at which another node was found (G-16): its ports are used for candidates without ports.
+    /// The address at which another node was found (G-16). The ports of this address are used for candidates
+    /// without ports.
     pub(crate) lost: Option<NodeAddress>,
     /// The address to dial next: 0 for the announced one, `n` for candidate `n - 1`.
     pub(crate) turn: usize,
-    /// When the announced address first failed to answer.
+    /// Time at which the announced address first failed to answer.
     pub(crate) failing_since: Option<Ms>,
     pub(crate) resolved: Option<Ms>,
 }
@@ -153,7 +155,8 @@ impl LinkOut {
 }
 
 /// A node as this node sees it; this node has a record too. The fields that each entry of gossip reads
-/// are first, and the bitmap of slots last: the compiler's own order would put the bitmap between them.
+/// are first, and the bitmap of slots is last, because the compiler's own order would put the bitmap between
+/// them.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct ClusterNode {

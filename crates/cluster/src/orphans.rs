@@ -1,7 +1,7 @@
 //! Replica migration: a primary without replicas gets one from a primary with the most replicas (R20).
 //!
 //! Invariant: a primary that this node leaves keeps at least `cluster-migration-barrier` replicas, not
-//! counting failed ones and those that this node suspects (S-37).
+//! counting those that have failed or that this node suspects (S-37).
 
 use crate::id::NodeId;
 use crate::machine::{ClusterMachine, Sureness, log};
@@ -29,8 +29,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.announce();
 }
 
-/// Whether a node is a known primary, other than this node, that has an address and has not failed: only then
-/// are its replicas counted.
+/// Whether a node is a known primary, other than this node, that has an address and has not failed. Only the
+/// replicas of such primaries are counted.
 fn is_there(m: &ClusterMachine, ix: NodeIx, node: &ClusterNode) -> bool {
     let is_known = ix != m.table.my_ix() && !node.is_handshake() && !node.is_without_address();
     is_known && node.is_primary() && !node.is_failed()
@@ -41,7 +41,8 @@ fn good_replicas<'a>(m: &'a ClusterMachine, node: &'a ClusterNode) -> impl Itera
     node.replicas.iter().copied().filter(|ix| !m.table.node(*ix).is_failed())
 }
 
-/// Notes the primaries with slots that want a replica (R21) and have none that works, and since when.
+/// Records the primaries with slots that want a replica (R21) and have none that works, each with the time
+/// since which this is so.
 fn note_orphans(m: &mut ClusterMachine) {
     let is_orphaned = |ix: NodeIx, node: &ClusterNode| {
         let wants_one = node.is_voter() && node.marks.migrate_to;
@@ -64,10 +65,10 @@ fn oldest_enough(m: &ClusterMachine) -> Option<NodeIx> {
 }
 
 /// Whether this replica is the one that moves. The cluster must be up, and this node sure of its state and
-/// neither ending nor in a manual failover. This replica's primary must have at least two replicas, keep
-/// enough without this one, and no primary may have more; and among the replicas of all primaries with that
-/// many replicas this one must have the smallest id. Failed replicas are left out, because they would never
-/// move and all others would wait for them (D16).
+/// neither ending nor in a manual failover. This replica's primary must have at least two replicas and keep
+/// enough without this one, and no primary may have more replicas. Among the replicas of all primaries with
+/// that number of replicas, this one must have the smallest id. Failed replicas are left out, because they
+/// would never move and all others would wait for them (D16).
 fn is_my_turn(m: &ClusterMachine) -> bool {
     let is_free = m.cluster.state == ClusterState::Ok
         && m.rights.sureness == Sureness::Sure

@@ -98,7 +98,7 @@ pub enum ClusterOutput {
     End(ExitReason),
 }
 
-/// The reason that slots with keys belong to another node.
+/// The reason why slots with keys belong to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostSlots {
     /// The other node has claimed the slots from this one (E-15).
@@ -108,7 +108,7 @@ pub enum LostSlots {
     FoundAtStart,
 }
 
-/// The reason that the process has to end.
+/// The reason why the process has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitReason {
     /// `nodes.conf` could not be written, with `cluster-config-save-behavior sync`.
@@ -197,13 +197,14 @@ pub struct SlotMap {
     pub owners: Box<[u16]>,
     /// The nodes, ordered by id.
     pub nodes: Vec<MapNode>,
-    /// Slots that this node has just received, or has lost and gets back key by key: requests to them
+    /// Slots that this node has just received, or has lost and gets back key by key. Requests to these slots
     /// wait until the file is durable.
     pub postponed: SlotSet,
-    /// Whether this node is a replica that is about to end: its readers are redirected to the slot's owner.
+    /// Whether this node is a replica that is about to end. If so, its readers are redirected to the slot's
+    /// owner.
     pub is_leaving: bool,
-    /// Whether this node has restarted and does not know yet whether it is still a primary: requests that
-    /// would be refused in the present state wait, for at most two seconds after the node's first step.
+    /// Whether this node has restarted and does not know yet whether it is still a primary. If so, requests
+    /// that would be refused in the present state wait, for at most two seconds after the node's first step.
     pub is_coming_back: bool,
     /// This node's primary; `None` if this node is no replica, or its primary is not known.
     pub my_primary: Option<NodeId>,

@@ -77,8 +77,8 @@ pub(crate) fn bytes(m: &mut ClusterMachine, key: LinkKey, mut input: &[u8]) {
     limit_kept(m, key);
 }
 
-/// Closes links while all together keep too many bytes: first links without a node, the fullest one first;
-/// then the link that received bytes last.
+/// Closes links while all links together keep too many bytes: first the links without a node, beginning with
+/// the fullest; then the link `last`, which has just received bytes.
 fn limit_kept(m: &mut ClusterMachine, last: LinkKey) {
     while m.links.kept() > KEPT_MAX {
         let key = m.links.fullest_without_node().unwrap_or(last);
@@ -139,7 +139,8 @@ fn whole(m: &mut ClusterMachine, key: LinkKey, bytes: &[u8]) {
     }
 }
 
-/// Ends the handshake of an outgoing link whose other end sent an invalid id, or this node's own.
+/// Ends the handshake of an outgoing link whose other end sent an invalid id, or this node's own id (X-4,
+///
 fn end_handshake(m: &mut ClusterMachine, key: LinkKey) {
     let link = m.links.get(key).filter(|link| link.is_out());
     if let Some(ix) = link.and_then(|link| link.node()).filter(|ix| m.table.node(*ix).is_handshake()) {
@@ -155,7 +156,7 @@ pub(crate) fn message_of(m: &mut ClusterMachine, key: LinkKey, message: &BusMess
     }
 }
 
-/// Handles a message without a sender, for which the link must have a node that is not in handshake (step 5).
+/// Handles a message without a sender; the link must have a node, which must not be in handshake (step 5).
 fn light(m: &mut ClusterMachine, key: LinkKey, body: &LightBody<'_>) {
     let Some(link) = m.links.get(key) else { return };
     let Some(ix) = link.node().filter(|ix| !m.table.node(*ix).is_handshake()) else {
@@ -214,7 +215,7 @@ fn full(m: &mut ClusterMachine, key: LinkKey, header: &BusHeader<'_>, body: &Mes
         return;
     }
     // A header with another id than that of the link's node says nothing about that node. The reference takes
-    // epochs and offset from such a header, and so from any node that has got the address.
+    // epochs and offset from such a header, that is, from any node that now has the address.
     let sender = m.table.find(&header.sender).filter(|ix| !m.table.node(*ix).is_handshake());
     let is_strange =
         is_out && of_link.is_some_and(|ix| !m.table.node(ix).is_handshake() && Some(ix) != sender);
@@ -311,16 +312,16 @@ fn talk(
     }
     let id = m.table.node(ix).id;
     gossip::entries(m, ix, gossip);
-    // The sender is looked up again: no rule lets gossip delete its sender, but a peer may send any
-    // contents.
+    // The sender is looked up again. No rule lets gossip delete the sender of a message, but a peer may send
+    // any contents.
     if m.table.find(&id) == Some(ix) {
         gossip::extensions(m, ix, gossip);
         twins::heard(m, ix, header, gossip);
     }
 }
 
-/// Handles a PING or MEET (step 8): this node's own address, the handshake for MEET, and the answer,
-/// which shows the state before the rest of the message is handled.
+/// Handles a PING or MEET (step 8). May learn this node's own address, begins the handshake for a MEET, and
+/// sends the answer, which shows the state before the rest of the message is handled.
 fn greet(
     m: &mut ClusterMachine,
     key: LinkKey,
@@ -362,7 +363,7 @@ fn note_failover_wish(m: &mut ClusterMachine, ix: NodeIx, header: &BusHeader<'_>
     }
 }
 
-/// Handles a PONG on an outgoing link: the node answers (step 9).
+/// Handles a PONG on an outgoing link, which shows that the node answers (step 9).
 fn pong(m: &mut ClusterMachine, key: LinkKey, ix: NodeIx) {
     let time = m.time;
     let mut confirmed = None;

@@ -1,4 +1,5 @@
-//! Decides where a request is executed, by its slot: a pure function of the map (S-11 to S-19).
+//! Decides from its slot where a request is executed. The decision is a pure function of the map (S-11 to
+//! S-19).
 //!
 //! Invariants: (1) keys are looked up only if the slot is open, that is, migrating or imported; (2) a request
 //! that may be executed here gets [`SlotVerdict::Local`] or [`SlotVerdict::LocalLater`], whatever later
@@ -46,14 +47,14 @@ pub struct KeyCounts {
     pub are_several: bool,
 }
 
-/// The place where a request is executed, or the reason that it is refused.
+/// The place where a request is executed, or the reason why it is refused.
 #[derive(Clone, Copy, Debug)]
 pub enum SlotVerdict<'a> {
     /// This node executes the request now.
     Local,
     /// This node executes the request once its `nodes.conf` is durable.
     LocalLater,
-    /// Undecided, because this node has just restarted: the request waits for news of the cluster's state.
+    /// Undecided, because this node has just restarted. The request waits until the cluster's state is known.
     DownAtFirst,
     /// Refused: the slot has no owner, or the node that it moves to is not known.
     Unbound,
@@ -62,7 +63,7 @@ pub enum SlotVerdict<'a> {
     /// Refused, because the request writes and the cluster is down.
     DownForWrites,
     /// Refused, because the request's keys are or may be at two nodes, or because it takes a key of an open
-    /// slot to another database: the client has to try again.
+    /// slot to another database. The client has to try again.
     TryAgain,
     /// The node that the slot moves to, for this request only (`-ASK`).
     Ask(&'a MapNode),

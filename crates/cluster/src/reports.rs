@@ -1,8 +1,8 @@
 //! Reports that a node fails: the reporters, and the times of the reports (F-3, F-4).
 //!
 //! When half of a large cluster fails at once, each message has a report about each of the failed
-//! nodes. Therefore a report is noted, and the count is read, in a time that does not depend on the
-//! number of reporters.
+//! nodes. Therefore the time for storing a report and for reading the count does not depend on the number of
+//! reporters.
 //!
 //! Reporters are positions in the table of nodes; times are milliseconds of the monotonic clock.
 //!
@@ -31,7 +31,7 @@ impl FailureReports {
         self.len
     }
 
-    /// Notes a report; `true` if it is the reporter's first. An older time than that of the known
+    /// Stores a report; `true` if the reporter had none yet. A time that is older than that of the stored
     /// report changes nothing.
     pub(crate) fn note(&mut self, by: u32, at: u64) -> bool {
         let position = by as usize;

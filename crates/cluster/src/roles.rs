@@ -1,4 +1,4 @@
-//! Roles: those of other nodes by their headers (E-16), and changes of this node's role (R1).
+//! The roles of other nodes according to their headers (E-16), and changes of this node's role (R1).
 
 use crate::epochs;
 use crate::id::{ClusterEpoch, NodeId};
@@ -49,8 +49,8 @@ pub(crate) fn follow(m: &mut ClusterMachine, primary: NodeIx, open: OpenSlots, a
     m.channels_gone(elsewhere);
     m.end_pause();
     m.failover.candidacy.give_up();
-    // `voted_until` is over: this node is a replica now, and slots that it gets later as a primary come
-    // with a new epoch, above that of its vote.
+    // `voted_until` no longer matters, because this node is a replica now, and slots that it gets later as a
+    // primary come with a new epoch, above that of its vote.
     m.failover.voted_until = 0;
     m.out.push_back(ClusterOutput::Role(RoleChange::ReplicaOf { node, address, synchronisation }));
     m.reconsider();
@@ -100,10 +100,10 @@ pub(crate) fn heard(
     HeaderVerdict::Go
 }
 
-/// A replica claims no slots: slots that are still bound to it here may be claimed by any node (E-12). This
-/// node has ascribed them to the replica by late news of a failover (E-16 item 2) that was undone at the
-/// same epoch. Therefore the epoch of the true owner would not win them back, and an UPDATE from this node
-/// would make the owner give them up.
+/// Lets any node claim the slots that are still bound to a replica here, because a replica claims no slots
+/// (E-12). This node has ascribed them to the replica by late news of a failover (E-16 item 2) that was
+/// undone at the same epoch. Therefore the epoch of the true owner would not win them back, and an UPDATE
+/// from this node would make the owner give them up.
 fn disclaim(m: &mut ClusterMachine, replica: NodeIx) {
     if m.table.node(replica).slot_count == 0 {
         return;
@@ -137,8 +137,8 @@ fn demote(
         let is_me = winner == m.table.my_ix() && m.table.me().is_replica();
         let is_old = known > epoch && !is_made(Mistake::StaleRoleTaken);
         if is_old && !is_me && m.table.node(sender).slot_count == 0 {
-            // The message is handled despite its older epoch: the sender has no slots that could be lost,
-            // and its own epoch may stay above its primary's for ever (E-17).
+            // The message is handled despite its older epoch, because the sender has no slots that could be
+            // lost, and its own epoch may stay above its primary's for ever (E-17).
             return HeaderVerdict::Go;
         }
         if is_me && epoch > known && may_remember(m, sender) {
@@ -178,8 +178,8 @@ fn demote(
     HeaderVerdict::Go
 }
 
-/// Whether this replica may believe its primary's message that this replica has won an epoch: it is sure of
-/// its state, has data, which the primary will copy, and is not about to end.
+/// Whether this replica may believe its primary's message that this replica has won an epoch. It may if it is
+/// sure of its state, has data (which the primary will copy), and is not about to end.
 fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
     m.rights.sureness == Sureness::Sure
         && m.table.me().primary() == Some(sender)
@@ -189,21 +189,21 @@ fn may_remember(m: &ClusterMachine, sender: NodeIx) -> bool {
 }
 
 /// Whether a primary that becomes a replica of this node, and copies its data, loses nothing. This is so if
-/// this node has keys. A shard may also have no keys: then that primary's offset must be known, and this
-/// node's offset, from its files, must have reached it. A node without files, or with older ones, does not
-/// qualify.
+/// this node has keys. If it has none, the shard may have no keys, either; then that primary's offset must be
+/// known, and this node's offset, from its files, must have reached it. A node without files, or with older
+/// ones, does not qualify.
 fn has_data_of_shard(m: &ClusterMachine, primary: NodeIx) -> bool {
     let (mine, its) = (m.table.me().offset, m.table.node(primary).offset);
     m.keys.has_any || (its != 0 && mine >= its)
 }
 
-/// Completes a takeover that this node does not remember: its primary follows it, with an epoch that this
-/// node does not know. This node has won that epoch, announced it while its file could not be written
-/// (`cluster-config-save-behavior best-effort`), and has restarted from the older file. No node serves the
-/// slots, and by the reference's rule each of the two waits for the other until an operator repairs that.
-/// The message cannot be an old one to an earlier process, because connections end with their process.
-/// Another replica may have won a later epoch meanwhile, so nothing is served until a majority has
-/// answered.
+/// Completes a takeover that this node does not remember: its primary has become its replica, with an epoch
+/// that this node does not know. This node has won that epoch, announced it while its file could not be
+/// written (`cluster-config-save-behavior best-effort`), and has restarted from the older file. No node
+/// serves the slots, and by the reference's rule each of the two waits for the other until an operator
+/// repairs that. The message cannot be an old one to an earlier process, because connections end with their
+/// process. Another replica may have won a later epoch in the meantime, so nothing is served until a majority
+/// has answered.
 fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     log!(
         m,
@@ -219,14 +219,14 @@ fn remember(m: &mut ClusterMachine, old: NodeIx, epoch: ClusterEpoch) {
     m.todo.evaluate = true;
 }
 
-/// Whether two nodes are in one shard: by their shard ids, or because one follows the other in
-/// this node's view.
+/// Whether two nodes are in one shard according to their shard ids, or because one follows the other in this
+/// node's view.
 fn are_of_one_shard(m: &ClusterMachine, one: NodeIx, other: NodeIx) -> bool {
     let (a, b) = (m.table.node(one), m.table.node(other));
     a.shares_shard_with(b) || a.primary() == Some(other) || b.primary() == Some(one)
 }
 
-/// Applies a failover that this node did not see: all slots, and all open slots that name the loser, go
+/// Applies a failover that this node did not see. All slots of the loser, and all open slots that name it, go
 /// to the winner.
 fn hand_over(m: &mut ClusterMachine, loser: NodeIx, winner: NodeIx, epoch: ClusterEpoch) {
     let shard = m.table.node(loser).shown_shard();
@@ -302,7 +302,7 @@ fn redirect(open: &mut std::collections::BTreeMap<HashSlot, NodeIx>, from: NodeI
         .collect()
 }
 
-/// Sets the primary of a node. If that would form a circle, the node's primary is unknown.
+/// Sets the primary of a node. If that would form a cycle, the node's primary becomes unknown.
 fn attach(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>) {
     let primary = primary.filter(|primary| !m.table.leads_to(*primary, sender));
     if m.table.node(sender).role != NodeRole::Replica(primary) {
@@ -312,8 +312,8 @@ fn attach(m: &mut ClusterMachine, sender: NodeIx, primary: Option<NodeIx>) {
     }
 }
 
-/// If this node's primary follows another node, this node follows that node, too (E-16 item 3), unless that
-/// is this node itself, or this node is not sure of its state.
+/// If this node's primary follows another node, this node follows the other node, too (E-16 item 3), unless
+/// the other node is this node itself, or this node is not sure of its state.
 fn follow_the_chain(m: &mut ClusterMachine) {
     let Some(primary) = m.table.me().primary() else { return };
     let Some(above) = m.table.node(primary).primary() else { return };
@@ -364,7 +364,8 @@ pub(crate) fn take_over(m: &mut ClusterMachine, old: NodeIx) {
     // A node that is not sure of its state gets here only by an operator's command (N-26).
     m.grow_sure();
     m.channels_gone(slots);
-    // Keys in other nodes' slots are found as at a start (R30).
+    // The host is asked for the slots that have keys, as at a start (R30), so that keys in other nodes' slots
+    // are found.
     m.out.push_back(ClusterOutput::AskKeys);
     m.reconsider();
     m.save();

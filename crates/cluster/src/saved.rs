@@ -80,7 +80,7 @@ pub struct SavedCluster {
 pub struct SavedEpochs {
     /// currentEpoch; 0 if it could not be read.
     pub current: ClusterEpoch,
-    /// lastVoteEpoch; `None` if it could not be read: the node may have voted in any epoch (N-27).
+    /// lastVoteEpoch; `None` if it could not be read, so that the node may have voted in any epoch (N-27).
     pub last_vote: Option<ClusterEpoch>,
 }
 
@@ -89,7 +89,7 @@ pub struct SavedEpochs {
 pub enum OwnLine {
     /// The line could be read. An invalid value, for example an invalid name, counts as absent (N-25).
     Whole,
-    /// The line could not be read as a whole: the node is not sure of its role and slots.
+    /// The line could not be read as a whole, so the node is not sure of its role and slots.
     Damaged,
 }
 
@@ -216,7 +216,7 @@ fn share_shards(m: &mut ClusterMachine) {
     }
 }
 
-/// The last primary of the chain that begins at `ix`; the chain has no circle.
+/// The last primary of the chain that begins at `ix`; the chain has no cycle.
 fn top(m: &ClusterMachine, ix: NodeIx) -> NodeIx {
     let mut at = ix;
     while let Some(above) = m.table.node(at).primary() {
@@ -243,7 +243,7 @@ fn set_slots(m: &mut ClusterMachine, saved: &SavedCluster) {
     }
 }
 
-/// Replaces the known open slots by those of this node's primary (O-11); without effect on a primary.
+/// Replaces the known open slots by those of this node's primary (O-11). Has no effect on a primary.
 pub(crate) fn reopen(m: &mut ClusterMachine, open: &OpenSlotList) {
     if !m.table.me().is_replica() {
         return;

@@ -1,4 +1,4 @@
-//! Messages to other nodes: the claims in them, and the link for each.
+//! Sends messages to other nodes, and decides which claims they contain and on which link each is sent.
 
 use crate::address::{BusTransport, Seen};
 use crate::durable::{OwnClaim, Withheld};
@@ -103,8 +103,8 @@ fn queue(m: &mut ClusterMachine, key: LinkKey, kind: MessageType, message: Arc<[
     m.out.push_back(ClusterOutput::Send { link: key, message, lane });
 }
 
-/// Handles a message for which a link has no room: a published message is dropped (G-32); for others the
-/// link is closed, because the other end does not read.
+/// Handles a message for which a link has no room. A published message is dropped (G-32); for any other
+/// message the link is closed, because the other end does not read.
 fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
     match lane {
         BusLane::Publish => {
@@ -119,7 +119,7 @@ fn overfull(m: &mut ClusterMachine, key: LinkKey, bytes: usize, lane: BusLane) {
     }
 }
 
-/// Sends PING on the outgoing link, or MEET if the node's [`MeetFlag`] asks for one (G-6), and notes the
+/// Sends PING on the outgoing link, or MEET if the node's [`MeetFlag`] asks for one (G-6), and records the
 /// time.
 pub(crate) fn ping_or_meet(m: &mut ClusterMachine, ix: NodeIx) {
     match m.table.node(ix).meet {
@@ -202,8 +202,8 @@ pub(crate) fn draw(m: &mut ClusterMachine, receiver: Option<NodeIx>, draws: &mut
             && (node.place.link_out != LinkOut::None || node.slot_count > 0)
     };
     draws.clear();
-    // Nearly all nodes are eligible nearly always. Therefore positions are drawn, and drawn again after
-    // a miss or a repetition: the result is as random as a choice from a list of all eligible nodes.
+    // Nearly all nodes are eligible nearly always. Therefore positions are drawn, and drawn again after a
+    // miss or a repetition. The result is as random as a choice from a list of all eligible nodes.
     let positions = u64::from(m.table.positions());
     let is_few = 2 * wanted as u64 <= positions;
     for _ in 0..if is_few { DRAWS_FOR_EACH * wanted } else { 0 } {
@@ -338,7 +338,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     m.table.node_mut(to).clocks.updated = Some((about, now));
     let slots = m.table.claimed_slots(about);
     let node = m.table.node(about);
-    // An UPDATE about this node itself has the last durable state, as its headers have.
+    // An UPDATE about this node itself has the last durable state, just as this node's headers do.
     let (epoch, slots) = match &m.durable.published.claim {
         OwnClaim::Primary { config_epoch, slots } if about == m.table.my_ix() => (*config_epoch, &**slots),
         _ => (node.config_epoch, &slots),
@@ -349,7 +349,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     }
 }
 
-/// Sends or gives out an output that may leave now.
+/// Sends an output that may leave now to the other nodes, or gives it to the host.
 pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
     match held {
         Withheld::Vote { to, epoch } => {
@@ -389,8 +389,9 @@ fn pong_to_all(m: &mut ClusterMachine) {
 
 /// Sends a published message to the nodes of its scope (P-1, P-2), with a light header if the other node
 /// reads such headers and has bound the link (P-3). The answer to a first PING does not prove that the link
-/// is bound: the node may not have known this one when it answered, and it closes an unbound link at a light
-/// message. The answer to a PING that was sent after the node had connected to this one does prove it.
+/// is bound, because the node may not have known this one when it answered. A node closes an unbound link on
+/// which a light message arrives. The answer to a PING that was sent after the node had connected to this one
+/// does prove it.
 pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, scope: PublishScope) {
     let kind = match scope {
         PublishScope::All => MessageType::Publish,

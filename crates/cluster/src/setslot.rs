@@ -1,4 +1,4 @@
-//! CLUSTER SETSLOT: slots that an operator moves (O-1, O-5, O-6).
+//! CLUSTER SETSLOT, with which an operator moves slots (O-1, O-5, O-6).
 
 use crate::epochs;
 use crate::id::NodeId;

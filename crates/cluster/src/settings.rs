@@ -36,7 +36,7 @@ impl Default for ReplicaRules {
 /// Directives about atomic moves of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigrationRules {
-    /// `repl-timeout`, in ms: how long a source may send nothing, and a target no ACK.
+    /// `repl-timeout`, in ms: the time for which a source may send nothing, and a target may send no ACK.
     pub repl_timeout_ms: u64,
     /// `cluster-slot-migration-log-max-len`: length of the list of jobs above which finished
     /// ones are dropped.
@@ -54,7 +54,7 @@ impl Default for MigrationRules {
 /// All directives in force. A change replaces the whole record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// `cluster-node-timeout`, *T*, in ms: silence after which a node is suspected.
+    /// `cluster-node-timeout`, *T*, in ms: a node that is silent for this long is suspected.
     pub node_timeout_ms: u64,
     /// `cluster-ping-interval`, in ms; 0 stands for T/2.
     pub ping_interval_ms: u64,
@@ -70,7 +70,7 @@ pub struct ClusterSettings {
     pub migration: MigrationRules,
     /// `cluster-allow-replica-migration`: this node may become a replica of another primary by itself.
     pub allow_replica_migration: bool,
-    /// `cluster-manual-failover-timeout`, in ms: how long a manual failover may take.
+    /// `cluster-manual-failover-timeout`, in ms: the longest time that a manual failover may take.
     pub manual_failover_timeout_ms: u64,
     /// `cluster-blacklist-ttl`, in seconds: how long a forgotten node stays forgotten.
     pub blacklist_ttl_s: u64,

@@ -21,13 +21,13 @@ impl HashSlot {
     }
 }
 
-/// A set of slots. Its bytes are those of a message: slot `s` is bit `s mod 8`, the least significant
+/// A set of slots. Its bytes have the form used in messages: slot `s` is bit `s mod 8`, the least significant
 /// first, of byte `s / 8`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet {
     bits: [u8; BITMAP_LEN],
-    /// Number of set bits. It is counted because each event loop iteration and each message checks whether
-    /// some sets are empty, and nearly always they are.
+    /// Number of set bits. The number is stored because each event loop iteration and each message checks
+    /// whether some sets are empty, and nearly all of them are empty.
     len: u16,
 }
 
@@ -118,8 +118,8 @@ impl SlotSet {
         SLOT_COUNT
     }
 
-    /// The runs of neighbouring slots in ascending order, first and last slot of each. 64 slots are
-    /// examined at a time, because a file of 1,000 nodes has the runs of each.
+    /// The runs of neighbouring slots in ascending order, each as its first and last slot. 64 slots are
+    /// examined at a time, because `nodes.conf` has the runs of every node, and there may be 1,000 nodes.
     pub fn runs(&self) -> impl Iterator<Item = (HashSlot, HashSlot)> + '_ {
         let (mut at, mut left) = (0, self.len);
         std::iter::from_fn(move || {
@@ -197,7 +197,8 @@ mod tests {
     fn the_count_is_that_of_the_bits_whatever_comes_and_goes() {
         let (mut rng, mut slots, mut twin) = (Rng::new(7), SlotSet::EMPTY, BTreeSet::new());
         for step in 0..4_000 {
-            // Few different slots, so that many are in the set already, and the set is sometimes empty.
+            // Only a few different slots are used, so that many are in the set already, and the set is
+            // sometimes empty.
             let number = [0, 1, 63, 64, 65, 8_191, 8_192, SLOT_COUNT - 1][rng.below(8) as usize];
             let slot = HashSlot::new(number).expect("a slot");
             match rng.below(2) {

@@ -14,8 +14,8 @@ use sluice_base::HashSeed;
 use sluice_base::mistake::{Mistake, is_made};
 use std::collections::BTreeMap;
 
-/// The most nodes that may be known. MEETs from, and gossip about, further nodes are ignored; for
-/// MEETs with a warning.
+/// The most nodes that may be known. Further nodes are ignored in gossip, and so are MEETs from them,
+/// with a warning.
 pub const NODES_MAX: usize = 2_000;
 /// The most handshakes at one time.
 pub const HANDSHAKES_MAX: usize = 64;
@@ -23,12 +23,12 @@ pub const HANDSHAKES_MAX: usize = 64;
 /// The position for "no owner".
 const NOBODY: u32 = u32::MAX;
 
-/// When the cron checks a node next.
+/// The times of the cron's next work for a node.
 #[derive(Clone, Copy, Debug)]
 struct CronDue {
     /// No work is due for the node before this time.
     at: Ms,
-    /// When the node is to be suspected, as long as its state does not change.
+    /// Time at which the node is to be suspected if its state does not change before.
     suspicion: Option<Ms>,
 }
 
@@ -36,12 +36,12 @@ impl CronDue {
     const NOW: CronDue = CronDue { at: 0, suspicion: None };
 }
 
-/// All nodes, and the slots among them.
+/// All nodes, and the distribution of the slots among them.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
     nodes: Vec<Option<Box<ClusterNode>>>,
-    /// The next check of each node, by position: the cron reads this array, and only the few nodes that are
-    /// due.
+    /// The next check of each node, by position. The cron reads this array, and then only the few nodes that
+    /// are due.
     due: Vec<CronDue>,
     free: Vec<u32>,
     /// The nodes ordered by id, for display.
@@ -109,12 +109,13 @@ impl NodeTable {
         self.due[ix.0 as usize].at <= now
     }
 
-    /// Notes that the cron has checked a node: nothing is due before `at`, unless the node changes.
+    /// Records that the cron has checked a node, and that nothing is due for it before `at` unless the node
+    /// changes.
     pub(crate) fn set_due(&mut self, ix: NodeIx, at: Ms, suspicion: Option<Ms>) {
         self.due[ix.0 as usize] = CronDue { at, suspicion };
     }
 
-    /// When a node is to be suspected, by the cron's last check of it. O(1).
+    /// Time at which a node is to be suspected, according to the cron's last check of it. O(1).
     pub(crate) fn suspicion_at(&self, ix: NodeIx) -> Option<Ms> {
         self.due[ix.0 as usize].suspicion
     }
@@ -133,7 +134,7 @@ impl NodeTable {
         self.index.find(id, |position| &self.node(NodeIx(position)).id).map(NodeIx)
     }
 
-    /// Rebuilds the index of ids: it is full, or a node was deleted or got another id.
+    /// Rebuilds the index of ids, because the index is full, or because a node was deleted or got another id.
     fn rebuild_index(&mut self) {
         let ids = self.by_id.iter().map(|(id, ix)| (id, ix.0));
         self.index.rebuild(self.by_id.len(), ids);
@@ -198,8 +199,8 @@ impl NodeTable {
         self.suspects
     }
 
-    /// Gives a node another id: its own one at the end of a handshake, or a new one of this node at RESET
-    /// HARD.
+    /// Gives a node another id. This is the node's own id at the end of a handshake, or a new id of this node
+    /// at RESET HARD.
     pub(crate) fn rename(&mut self, ix: NodeIx, id: NodeId) {
         let old = std::mem::replace(&mut self.node_mut(ix).id, id);
         self.by_id.remove(&old);
@@ -227,7 +228,8 @@ impl NodeTable {
         self.leave_primary(ix);
         for node in self.nodes.iter_mut().flatten() {
             node.reports.remove(ix.0);
-            // The place may belong to another node soon, whose UPDATE would be taken for a repetition.
+            // The position may soon belong to another node, and an UPDATE about that node would be taken for
+            // a repetition.
             node.clocks.updated = node.clocks.updated.filter(|(owner, _)| *owner != ix);
         }
         self.by_id.remove(&self.node(ix).id.clone());
@@ -348,7 +350,7 @@ impl NodeTable {
         self.node(ix).primary().unwrap_or(ix)
     }
 
-    /// Whether the chain of primaries that begins with `ix` contains `target`, or is a circle.
+    /// Whether the chain of primaries that begins with `ix` contains `target`, or is a cycle.
     pub(crate) fn leads_to(&self, ix: NodeIx, target: NodeIx) -> bool {
         let mut at = ix;
         for _ in 0..self.len() {
@@ -362,20 +364,21 @@ impl NodeTable {
     }
 }
 
-/// Ids that an operator has forgotten, each with the end of its time (G-21).
+/// Ids that an operator has forgotten, each with the time at which it is admitted again (G-21).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blacklist {
     until: BTreeMap<NodeId, Ms>,
 }
 
-/// The most ids in the blacklist. If it is full, the id whose time ends first makes room.
+/// The most ids in the blacklist. If it is full, the id whose time ends first is removed for a new one
+///
 pub const BLACKLIST_MAX: usize = 1_024;
 /// The longest time for which an id may be forgotten, in seconds.
 const FORGOTTEN_S_MAX: u64 = 7 * 24 * 3_600;
 
 impl Blacklist {
-    /// Adds an id for `seconds`, but for at most 7 days. If the list is full, the id whose time ends first
-    /// goes.
+    /// Adds an id for `seconds`, but for at most 7 days. If the list is full, the id whose time ends first is
+    /// removed.
     pub(crate) fn add(&mut self, id: NodeId, seconds: u64, now: Ms) {
         if !self.until.contains_key(&id) && self.until.len() >= BLACKLIST_MAX {
             let first = self.until.iter().min_by_key(|(_, until)| **until).map(|(id, _)| *id);
@@ -406,9 +409,9 @@ impl Blacklist {
         }
     }
 
-    /// The ids, each with the whole seconds that are left. An id in its last second is left out: a node
-    /// that still knows the forgotten node takes the seconds that it receives as a new time, so if the rest
-    /// were rounded up to one second, the id would circulate for ever.
+    /// The ids, each with the whole seconds that are left. An id in its last second is left out. A node that
+    /// still knows the forgotten node forgets it for as many seconds as it receives, so if the rest were
+    /// rounded up to one second, the id would circulate for ever.
     pub(crate) fn iter(&self, now: Ms) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         self.until
             .iter()

@@ -8,10 +8,10 @@ use std::fmt;
 use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The most bytes of an address: the field in messages has 46, one of which is a NUL.
+/// The most bytes of an address. The field in messages has 46 bytes, one of which is a NUL.
 pub const IP_MAX: usize = 45;
-/// An IPv6 address as the operator wrote it: an address has several spellings, and clients are
-/// shown the operator's.
+/// An IPv6 address as the operator wrote it. An address has several spellings, and clients are shown the
+/// operator's spelling.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6Text {
     bytes: [u8; IP_MAX],
@@ -63,7 +63,7 @@ pub const HOST_NAME_MAX: usize = 255;
 /// fit into 64 KiB ([`crate::wire::EXTENSIONS_MAX`]). The reference has no limit.
 pub const NAME_MAX: usize = 1_024;
 
-/// The reason that a text is refused, in the words of CONFIG SET.
+/// The reason why a text is refused, in the words of CONFIG SET.
 pub type TextError = &'static str;
 
 /// Whether `text` has no byte that would need quotes in nodes.conf or that separates its fields: bytes
@@ -72,7 +72,8 @@ pub fn is_plain(text: &[u8]) -> bool {
     text.iter().all(|&byte| PLAIN[usize::from(byte)])
 }
 
-/// The plain bytes as a table: one look-up for each byte, because every entry of gossip has an address.
+/// The plain bytes as a table, so that a check costs one look-up for each byte; every entry of gossip has an
+/// address to check.
 const PLAIN: [bool; 256] = {
     let mut plain = [true; 256];
     let mut byte = 0;

@@ -1,16 +1,16 @@
-//! Two primaries in one shard: the one without slots becomes a replica of the other (D-7).
+//! If one shard has two primaries, the primary without slots becomes a replica of the other (D-7).
 //!
-//! A shard gets a second primary when its old primary comes back after a failover, and no claim of a
-//! slot makes it a replica: the shard has no slots, or the winner has given them away meanwhile. By the
-//! reference's rules both stay primaries. The shard then lacks a replica that it seems to have, and no
+//! A shard gets a second primary when its old primary comes back after a failover, and no claim of a slot
+//! makes it a replica, because the shard has no slots or the winner has given them away in the meantime. By
+//! the reference's rules both stay primaries. The shard then lacks a replica that it seems to have, and no
 //! node takes over when its primary fails.
 //!
 //! Invariants: (1) a node that has slots, keys or an open slot follows no other by this rule, nor does a node
 //! that is not sure of its state, is in a manual failover or is about to end; (2) a primary with slots is
 //! followed whatever its epoch is; among primaries without slots, the one with the lower configEpoch follows,
 //! and epochs of primaries only rise, so no two nodes follow each other; (3) gossip and files do not count
-//! here: the other primary itself must have sent a header to this process before the wait for T, and another
-//! one after it.
+//! here: the other primary itself must have sent a header to this process before the wait (the node timeout
+//! T), and another header after it.
 
 use crate::machine::{ClusterMachine, ManualFailover, Sureness, TwinPrimary, log};
 use crate::node::{LinkOut, NodeIx};
@@ -37,7 +37,8 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     let (id, now) = (m.table.node(other).id, m.time.now);
     let known = m.cron.twin.filter(|twin| twin.id == id);
     let twin = *m.cron.twin.insert(known.unwrap_or(TwinPrimary { id, since: now, is_said: false }));
-    // A header has to arrive after the wait, because one from before may have been under way for long.
+    // A header has to arrive after the wait, because an earlier header may have been under way for long and
+    // be outdated.
     let end = twin.since.saturating_add(m.settings.handshake_ms());
     if m.table.node(other).clocks.told_primary.is_none_or(|at| at <= end) {
         return;

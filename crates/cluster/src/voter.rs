@@ -39,7 +39,7 @@ pub(crate) fn asked(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeade
     m.statistics.votes_granted += 1;
     if m.table.node(candidate).primary() == Some(m.table.my_ix()) {
         // From now on, for as long as the candidate's election may be open, no slots are granted to the
-        // target of a move: they may become the candidate's.
+        // target of a move, because they may become the candidate's.
         m.failover.voted_until = m.time.now.saturating_add(m.settings.node_timeout_ms.saturating_mul(2));
         export::fail_all(m, "Slots are no longer owned by myself");
     }
@@ -93,8 +93,8 @@ fn outdated(m: &mut ClusterMachine, candidate: NodeIx, header: &BusHeader<'_>) -
     Err(format!("(slot {} epoch ({epoch}) > reqConfigEpoch ({}))", slot.number(), header.config_epoch))
 }
 
-/// Whether this node may vote at all: the delay after its start is over (F-21), the last write of its file
-/// has succeeded, none takes too long, and its epochs and role are known.
+/// Whether this node may vote at all. It may if the delay after its start is over (F-21), the last write of
+/// its file has succeeded, no write takes too long, and its epochs and role are known.
 fn may_vote(m: &ClusterMachine) -> bool {
     m.cluster.is_safe_to_join
         && !m.durable.bars_votes(m.time.now, m.settings.node_timeout_ms)
@@ -102,7 +102,7 @@ fn may_vote(m: &ClusterMachine) -> bool {
         && m.rights.sureness == Sureness::Sure
 }
 
-/// Notes that a voter, or a replica of this node, has sent its epoch. Such nodes know of elections in which
+/// Records that a voter, or a replica of this node, has sent its epoch. Such nodes know of elections in which
 /// this node may have voted (N-27).
 pub(crate) fn heard(m: &mut ClusterMachine, sender: NodeIx) {
     let (id, is_voter) = (m.table.node(sender).id, m.table.node(sender).is_voter());
@@ -133,7 +133,8 @@ pub(crate) fn regain(m: &mut ClusterMachine) {
 }
 
 /// Whether so many voters other than this node have sent their epochs that at least one of them took part in
-/// any election that was won. If this node is the only voter, its reachable replicas must have sent theirs.
+/// any election that was won. If this node is the only voter, its reachable replicas must have sent their
+/// epochs.
 fn have_spoken(m: &ClusterMachine, heard: &[NodeId]) -> bool {
     let size = m.cluster.size as usize;
     let known = |id: &&NodeId| m.table.find(id).is_some();

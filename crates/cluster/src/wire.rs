@@ -1,6 +1,6 @@
-//! The messages of the bus: parsing and writing.
+//! Parses and writes the messages of the bus.
 //!
-//! A message is parsed as a whole or not at all: a [`BusMessage`] has passed every rule about lengths, ids
+//! A message is parsed as a whole or not at all, so a [`BusMessage`] has passed every rule about lengths, ids
 //! and epochs. Texts that may not be stored, and gossip with a malformed id, count as absent.
 
 mod framing;

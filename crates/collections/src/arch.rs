@@ -2,8 +2,8 @@
 //! numbers of six bits, and prefetching.
 //!
 //! x86-64 uses SSE2, which its baseline contains, and AVX2 or AVX-512 if the processor has it. All other
-//! processors use the portable code, which is also the oracle of the tests; only prefetching has an
-//! instruction of AArch64, too, and is left out elsewhere.
+//! processors use the portable code, which is also the oracle of the tests; only for prefetching there is
+//! also an instruction of AArch64; other processors do not prefetch.
 
 /// Lanes of a bucket: the tags in the first twelve bytes of its sixteen-byte head.
 const LANES_MASK: u32 = 0xfff;
@@ -139,13 +139,13 @@ fn count_ones_portable(bytes: &[u8]) -> u64 {
     whole + rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
 }
 
-/// For fewer bytes than this the portable code is as fast, because it does not check the processor's
-/// features.
+/// For fewer bytes than this the portable code is as fast, because the wide code first has to check the
+/// processor's features.
 #[cfg(target_arch = "x86_64")]
 const WIDE_COUNT_BYTES_MIN: usize = 256;
 
-/// Raises each register to its number of six bits in `packed`: four numbers in three bytes, the first in
-/// the low bits. Registers beyond the end of `packed` keep their values.
+/// Raises each register that is smaller to its number in `packed`, which holds numbers of six bits, four in
+/// three bytes, the first in the low bits. Registers beyond the end of `packed` keep their values.
 pub(crate) fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -156,7 +156,7 @@ pub(crate) fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     raise_six_bits_portable(packed, registers);
 }
 
-/// Writes the registers into `packed` as numbers of six bits, four to three bytes.
+/// Writes the registers into `packed` as numbers of six bits, four in three bytes.
 pub(crate) fn pack_six_bits(registers: &[u8], packed: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -232,8 +232,8 @@ fn pack_six_bits_avx2(registers: &[u8], packed: &mut [u8]) {
     );
     let mut done = 0;
     for group in registers.as_chunks::<WIDE_REGISTERS>().0 {
-        // Each half has twelve bytes, but a store writes sixteen: the four bytes too many are
-        // written again later.
+        // Each half has twelve bytes, but a store writes sixteen. The four bytes too many are overwritten
+        // later.
         let rest = packed.get_mut(done / 4 * 3..);
         let Some(bytes) = rest.and_then(<[u8]>::first_chunk_mut::<WIDE_PACKED>) else { break };
         // SAFETY: the group has 32 bytes.
@@ -310,7 +310,8 @@ mod tests {
     fn both_ways_of_comparing_tags_agree_with_a_loop() {
         let mut rng = Rng::new(1);
         for _ in 0..20_000 {
-            // Few different values, so that matches, zeros and neighbours differing by one are common.
+            // Only a few different values are used, so that matches, zeros and neighbours differing by one
+            // are common.
             let bytes: [u8; 16] =
                 std::array::from_fn(|_| [0, 1, 0x7f, 0x80, 0x81, 0xff][rng.below(6) as usize]);
             let head: [u32; 4] =

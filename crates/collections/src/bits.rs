@@ -1,9 +1,8 @@
-//! Bits of strings: counting, searching, and reading and writing integers of any width.
+//! Counts and searches bits of strings, and reads and writes integers of any width in them.
 //!
 //! Bit 0 is the most significant bit of the first byte, as in the protocol.
 //!
-//! Invariant: no function reads past the end of its bytes: a field that reaches past the end
-//! reads zeros there.
+//! Invariant: no function reads past the end of its bytes. A field that reaches past the end has zeros there.
 
 use crate::arch;
 
@@ -13,13 +12,14 @@ pub fn count(bytes: &[u8]) -> u64 {
     arch::count_ones(bytes)
 }
 
-/// Raises each register to its number of six bits in `packed`: four numbers in three bytes, the first in
-/// the low bits.
+/// Raises each register that is smaller to its number in `packed`, which holds numbers of six bits, four in
+/// three bytes, the first in the low bits.
 pub fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     arch::raise_six_bits(packed, registers);
 }
 
-/// Writes the registers into `packed` as numbers of six bits, four to three bytes. Their values must fit.
+/// Writes the registers into `packed` as numbers of six bits, four in three bytes. The values must fit in six
+/// bits.
 pub fn pack_six_bits(registers: &[u8], packed: &mut [u8]) {
     arch::pack_six_bits(registers, packed);
 }

@@ -7,17 +7,20 @@
 //! to grow.
 //!
 //! A **set** is `HashTree::new(seed, Content::Members)`: `insert(member, b"", Expiry::Clear, ..)` returns
-//! whether the member is new, and `contains`, `remove`, `iter`, `nth` (SRANDMEMBER and SPOP with a random
-//! rank below `len()`) and `scan` do the rest. A member of at most 512 bytes takes 4 or 5 bytes in addition
-//! to its own bytes, and its share of the leaf's head of 40 bytes. A **hash** is `Content::Fields`.
+//! whether the member is new, and `contains`, `remove`, `iter`, `nth` (for SRANDMEMBER and SPOP, with a
+//! random rank below `len()`) and `scan` serve the other commands. A member of at most 512 bytes takes 4 or 5
+//! bytes in addition to its own bytes, and its share of the leaf's head of 40 bytes. A **hash** is
+//! `Content::Fields`.
 //!
-//! A cursor of [`HashTree::scan`] is a hash: all fields with smaller hashes have been visited. Splitting and
-//! joining nodes does not change hashes, so a field that exists throughout a scan is visited exactly once.
+//! A cursor of [`HashTree::scan`] is a hash, and all fields with smaller hashes have been visited. Splitting
+//! and joining nodes does not change hashes, so a field that exists throughout a scan is visited exactly
+//! once.
 //!
 //! Invariants: (1) the hash of a field is a function of the field and the seed, and clients do not know the
 //! seed, so they cannot choose fields that fill one leaf; (2) changing a tree costs O(log n) and frees no
 //! more than a few nodes; long strings that are removed go to `garbage`, for the caller to free on another
-//! thread; (3) dropping a tree costs O(n) for the parts without another owner: drop it on another thread.
+//! thread; (3) dropping a tree costs O(n) for the parts without another owner, so a large tree should be
+//! dropped on another thread.
 
 mod field;
 mod gather;
@@ -130,7 +133,8 @@ impl HashTree {
     pub fn insert(&mut self, name: &[u8], value: &[u8], expiry: Expiry, garbage: &mut Vec<Bytes>) -> bool {
         let hash = self.hash(name);
         let content = self.content;
-        // Members that are added to a large set often exist already; a shared path is not copied for them.
+        // Members that are added to a large set often exist already. A shared path is not copied for such
+        // members.
         if content == Content::Members
             && expiry == Expiry::Clear
             && !self.root.is_unique()
@@ -321,7 +325,7 @@ impl HashTree {
         }
     }
 
-    /// Calls `visit` for each of these fields with whether it exists, expired or not. Costs the same as
+    /// Calls `visit` for each of these fields, with `true` if it exists, expired or not. Costs the same as
     /// [`HashTree::get_each`].
     pub fn contains_each<'n>(&self, mut names: impl Iterator<Item = &'n [u8]>, mut visit: impl FnMut(bool)) {
         while let Some(group) = self.group(&mut names) {
@@ -329,8 +333,8 @@ impl HashTree {
         }
     }
 
-    /// Removes these fields and returns how many existed. Shared nodes are copied only if one of the fields
-    /// is below them. Costs the same as [`HashTree::get_each`], and O(log n) for each removal.
+    /// Removes these fields and returns how many existed. A shared node is copied only if one of the fields
+    /// is below it. Costs the same as [`HashTree::get_each`], and O(log n) for each removal.
     pub fn remove_each<'n>(
         &mut self,
         mut names: impl Iterator<Item = &'n [u8]>,
@@ -338,8 +342,8 @@ impl HashTree {
     ) -> usize {
         let before = self.len();
         while let Some(group) = self.group(&mut names) {
-            // The removals below change the tree, so no reference to a leaf may be kept: only the slot, hash
-            // and name of each existing field are.
+            // The removals below change the tree, so no reference to a leaf may be kept. Only the slot, hash
+            // and name of each existing field are kept.
             let mut found = [(0, 0, &b""[..]); GROUP_LEN];
             let mut count = 0;
             for lookup in group.lookups() {
@@ -467,9 +471,9 @@ impl<'t> NameLookup<'t, '_> {
 
 /// Fields that are looked up together: about as many cache misses as a processor has under way.
 const GROUP_LEN: usize = 16;
-/// The smallest number of fields for which [`HashTree::prefetch_group`] prefetches: look-ups in a table of
-/// this size mostly miss the cache. At 20,000 fields prefetching costs more time than it saves; at 100,000
-/// reads become faster by a seventh, and at 2 million reads and writes by two fifths.
+/// The smallest number of fields for which [`HashTree::prefetch_group`] prefetches, because look-ups in a
+/// table of this size mostly miss the cache. At 20,000 fields prefetching costs more time than it saves; at
+/// 100,000 reads become faster by a seventh, and at 2 million reads and writes by two fifths.
 const PREFETCHED_FROM: usize = 100_000;
 
 const _: () = assert!(NEVER == i64::MAX);

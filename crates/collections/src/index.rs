@@ -1,5 +1,5 @@
-//! A hash index by linear hashing, from hashes to handles: it needs no second table and has no
-//! pause for doubling.
+//! A hash index by linear hashing, from hashes to handles. The index needs no second table and makes no pause
+//! to double.
 //!
 //! The index holds 32-bit handles and one byte of each hash. Keys and full hashes stay with the caller,
 //! which compares candidates (`eq`) and computes hashes again (`rehash`) when a bucket is split.
@@ -15,17 +15,17 @@
 //!    chain of bucket `hash & mask`, or of bucket `hash & (mask*2+1)` if bucket `hash & mask` is already
 //!    split (its number is below `split`).
 //! 2. A chain is the bucket in the table, followed by buckets of the overflow pool. All of them are full
-//!    except the first overflow bucket; the table's bucket may have holes only if it is alone. So
-//!    an insert touches only the first two buckets of a chain, and a removal these and the bucket of the
-//!    entry, however long the chain is.
+//!    except the first overflow bucket; the table's bucket may have holes only if it is alone. So an insert
+//!    touches only the first two buckets of a chain, and a removal touches these and the bucket of the entry,
+//!    however long the chain is.
 //! 3. The pool has no holes: when a bucket becomes free, the pool's last bucket takes its place. So
 //!    memory shrinks, and a lane (a place for one entry) that is drawn uniformly is a uniform sample. The
 //!    buckets are numbered from 1.
 //! 4. *Growing:* a *level* is the time in which the table doubles from 2^level buckets. Bucket `s` is split
 //!    once `len >= 8*2^level + 4*(s+1)`: the first at 8 entries a bucket, the last at 12; the table then
-//!    has twice the buckets, with 6 entries each. One split for every four inserts; at most two per insert.
-//!    *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two merges for each
-//!    removal.
+//!    has twice the buckets, with 6 entries each. There is one split for every four inserts, and at most two
+//!    in one insert. *Shrinking:* begins below 2.5 entries a bucket and ends at 5, with at most two merges
+//!    for each removal.
 //! 5. *Scanning:* let `r(h)` be a hash with its bits reversed. The hashes of bucket `i` with mask `m` are
 //!    those that end in the bits of `i`: an interval of the values of `r`. A cursor is a value of `r`, and
 //!    [`Index::scan`] visits the whole interval around the cursor and returns the interval's end. A split
@@ -36,8 +36,8 @@
 //! 6. *Walking:* [`Index::walk`] visits buckets by their numbers. A halving lays bucket `i + half` onto
 //!    bucket `i`, so at most two buckets that are still to be walked meet there, and a walk that removes
 //!    the entries it visits keeps chains short. With a scan (5) that removes the entries it visits, the
-//!    remaining hashes would end in the same bits, and a halving would gather them in a few long chains. The
-//!    price of walking: a merge may move an entry to a bucket that was walked already, so only a walk without
+//!    remaining hashes would end in the same bits, and a halving would gather them in a few long chains. A
+//!    walk has a price: a merge may move an entry to a bucket that was walked already, so only a walk without
 //!    merges is sure to visit all entries that stay. A caller repeats the walk until nothing is left.
 //!
 //! Equal hashes are allowed, and cost time linear in their number for each lookup; the caller must
@@ -134,7 +134,7 @@ struct Linear {
 const _: () = assert!(size_of::<Linear>() <= 64);
 
 impl Linear {
-    /// An index without entries: one bucket.
+    /// An index without entries, which has one bucket.
     fn new() -> Linear {
         let mut table = Buckets::new();
         table.push(Bucket::EMPTY);
@@ -198,7 +198,7 @@ impl Linear {
         }
     }
 
-    /// The handle that is at `position` now, also after [`Linear::replace`].
+    /// The handle that is at `position` now, including a handle that [`Linear::replace`] has stored.
     ///
     /// # Panics
     /// If the index has changed since the position was returned, and the bucket is gone or the lane was
@@ -208,7 +208,7 @@ impl Linear {
         self.bucket(position).handle(position.lane).expect("a position is used before the next change")
     }
 
-    /// Stores another handle at `position`, of an entry with the same hash, and returns the old handle.
+    /// Stores at `position` the handle of another entry with the same hash, and returns the old handle.
     #[inline]
     fn replace(&mut self, position: Position, handle: Handle) -> Handle {
         let old = self.handle(position);
@@ -239,11 +239,11 @@ impl Linear {
         }
     }
 
-    /// Removes the entry at `position`. At most two buckets are merged, and at most one overflow bucket
-    /// moves, for which `rehash` is called with one of its entries.
+    /// Removes the entry at `position`. At most two buckets are merged into others, and at most one overflow
+    /// bucket moves, for which `rehash` is called with one of its entries.
     ///
     /// # Panics
-    /// As [`Linear::handle`].
+    /// In the same cases as [`Linear::handle`].
     #[inline]
     fn remove(&mut self, position: Position, rehash: impl Fn(Handle) -> u64) -> Handle {
         let handle = self.handle(position);
@@ -305,7 +305,7 @@ impl Linear {
         self.chain(home).flat_map(Bucket::handles).for_each(&mut visit);
         let is_split = (home & self.mask) < self.split();
         let mask = if is_split { self.mask * 2 + 1 } else { self.mask } as u64;
-        // Adds one to the bucket's number with its bits reversed: the start of the next interval.
+        // Adds one to the bucket's number with its bits reversed, which gives the start of the next interval.
         (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
     }
 
@@ -318,7 +318,7 @@ impl Linear {
     }
 
     /// A random entry, chosen uniformly unless the index is very sparse; `None` in an empty index. Tries
-    /// random lanes: at most five on average if no halving is due.
+    /// random lanes, on average at most five if no halving is due.
     fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         if self.len() == 0 {
             return None;
@@ -336,15 +336,15 @@ impl Linear {
             .find_map(|i| self.bucket_at((start + i) % self.bucket_count()).handles().next())
     }
 
-    /// Visits up to `count` different entries: those that follow the location in memory chosen by
-    /// `draw`. Returns their number, which is less than `count` only if the index is smaller or very
-    /// sparse. Much cheaper than as many calls of [`Linear::sample`], and sufficient where neighbours in
-    /// the order of hashes are as random as any entries.
+    /// Visits up to `count` different entries: those that follow the location in memory chosen by `draw`.
+    /// Returns their number, which is less than `count` only if the index is smaller or very sparse. This is
+    /// much cheaper than `count` calls of [`Linear::sample`], and sufficient where neighbours in the order of
+    /// hashes are as random as any entries.
     #[inline]
     fn sample_from(&self, draw: u64, count: usize, mut visit: impl FnMut(Handle)) -> usize {
         let buckets = self.bucket_count();
         let (start, lane) = self.drawn(draw);
-        // The visit begins at the drawn lane: if it always began at lane 0, entries in the last lanes would
+        // The visit begins at the drawn lane. If it always began at lane 0, entries in the last lanes would
         // hardly ever be drawn.
         let (tail, head) = (!0 << lane, !(!0 << lane));
         let between = buckets.min(count.saturating_mul(4).saturating_add(16));
@@ -448,7 +448,7 @@ impl Linear {
         }
     }
 
-    /// The buckets of a chain, the table's first.
+    /// The buckets of a chain, beginning with the table's bucket.
     #[inline]
     fn chain(&self, home: usize) -> impl Iterator<Item = &Bucket> {
         std::iter::successors(Some(self.table.at(home)), |bucket| match bucket.link() {
@@ -506,8 +506,8 @@ impl Linear {
         self.table.at_mut(home).set_link(fresh);
     }
 
-    /// Restores invariant (2) after `position` was emptied in a chain with overflow: the hole is filled
-    /// from the chain's first overflow bucket, which is removed when it becomes empty.
+    /// Restores invariant (2) after `position` was emptied in a chain with overflow. The hole is filled from
+    /// the chain's first overflow bucket, which is removed when it becomes empty.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, position: Position, rehash: &impl Fn(Handle) -> u64) {
@@ -557,7 +557,7 @@ impl Linear {
         self.pool.pop();
     }
 
-    /// The part of an insert that grows the table (4); called from two inserts before a split is due.
+    /// The part of an insert that grows the table (4). Called as soon as a split is at most two inserts away.
     #[inline(never)]
     fn grow(&mut self, rehash: &impl Fn(Handle) -> u64, prefetch: &impl Fn(Handle)) {
         match self.grow_at().saturating_sub(self.len()) {
@@ -624,8 +624,8 @@ impl Linear {
     /// Distributes the entries of a chain, which was removed from the table and whose first bucket is
     /// `old`, to the buckets they belong to now. Returns an overflow bucket left over, or 0.
     ///
-    /// At most one bucket is left over: all buckets of the chain except its first overflow bucket were
-    /// full (2). Emptied buckets are reused at once.
+    /// At most one bucket is left over, because all buckets of the chain except its first overflow bucket
+    /// were full (2). Emptied buckets are reused at once.
     #[cold]
     fn deal(&mut self, old: Bucket, rehash: &impl Fn(Handle) -> u64) -> u32 {
         let mut spare = 0;
@@ -677,8 +677,9 @@ impl Linear {
         let Some(gone) = self.drop_last() else { return };
         let home = self.split();
         // The overflow buckets are emptied first, because they become free and the entries of the other
-        // buckets may need them. No overflow bucket is left over: the joined chain has at most one bucket
-        // less than both chains had, which is the table's bucket that was just removed.
+        // buckets may need them. No overflow bucket is left over, because the joined chain has as many
+        // buckets as both chains had together, or one fewer, and this one is the table's bucket that was just
+        // removed.
         let mut spare = 0;
         let mut next = gone.link();
         while next != 0 {
@@ -731,9 +732,10 @@ fn tag_of(hash: u64) -> u8 {
     tag + u8::from(tag == 0)
 }
 
-/// Entries for each bucket of a level when its first split is due. From 1 M to 2 M keys, 8 and 4
-/// ([`GROW_PER_SPLIT`]) give 9.8 bytes a key and at most 6 overflow buckets for 100 buckets of the table; 9
-/// and 5 give 9.0 bytes, but up to 14 overflow buckets, each of which is a third cache miss for some lookups.
+/// Entries for each bucket of a level when its first split is due. From 1 M to 2 M keys, 8 and a
+/// [`GROW_PER_SPLIT`] of 4 give 9.8 bytes a key and at most 6 overflow buckets for 100 buckets of the table;
+/// 9 and 5 give 9.0 bytes, but up to 14 overflow buckets, each of which costs some lookups a third cache
+/// miss.
 const GROW_FROM: usize = 8;
 /// Further entries until the next split is due.
 const GROW_PER_SPLIT: usize = 4;
@@ -741,9 +743,9 @@ const GROW_PER_SPLIT: usize = 4;
 const SPLITS_MAX: usize = 2;
 /// The most merges for one removal.
 const MERGES_MAX: usize = 2;
-/// Random lanes that are tried before a sample is searched linearly.
+/// Random lanes that are tried before an entry is searched linearly.
 const SAMPLE_TRIES: usize = 64;
-/// Overflow buckets that a link can name.
+/// Number of overflow buckets to which a bucket's link can refer.
 const OVERFLOW_MAX: usize = 1 << 31;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The intset: distinct integers in ascending order, in the format of snapshots. All integers have the same
-//! width, that of the widest one so far; the width never shrinks.
+//! width, which the widest integer so far has needed; the width never shrinks.
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
@@ -20,7 +20,8 @@ pub fn new() -> Vec<u8> {
     intset
 }
 
-/// Whether the bytes are an intset: width, number and order are checked. Cost: O(n).
+/// Whether the bytes are a valid intset. Checks the width, the number and the order of the integers. Cost:
+/// O(n).
 pub fn is_valid(intset: &[u8]) -> bool {
     let Some((width, count)) = header(intset) else { return false };
     let is_width = matches!(width, 2 | 4 | 8);
@@ -48,7 +49,7 @@ pub fn iter(intset: &[u8]) -> Iter<'_> {
     Iter { numbers: numbers(intset), width, at: 0, end: len(intset) }
 }
 
-/// Iterator over the integers of an intset, from both ends.
+/// Iterator over the integers of an intset, which can be read from both ends.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     numbers: &'a [u8],

@@ -10,10 +10,10 @@
 //! [`entry`] describes an entry. Dumps and saved files hold listpacks; chunks of lists hold *rows*, which
 //! are entries without header and end.
 //!
-//! Invariants: (1) no function panics, reads beyond the bytes, or trusts a length in them: malformed
-//! bytes give some elements or none; (2) a listpack is still a listpack after a change by these
-//! functions; (3) an element has one encoding, the reference's: a string that is the canonical form of
-//! an integer is stored as an integer.
+//! Invariants: (1) no function panics, reads beyond the bytes, or trusts a length in them, so malformed bytes
+//! give some elements or none; (2) a listpack is still a listpack after a change by these functions; (3) an
+//! element has one encoding, the reference's: a string that is the canonical form of an integer is stored as
+//! an integer.
 
 pub mod entry;
 
@@ -25,7 +25,7 @@ pub const EMPTY_LEN: usize = HEADER_LEN + 1;
 pub const HEADER_LEN: usize = 6;
 
 const END: u8 = 0xff;
-/// The count that means this many elements or more.
+/// The value of the count that stands for this many elements or more.
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
 /// An empty listpack: a header and the end mark.
@@ -46,8 +46,8 @@ pub fn of_row(row: &[u8], count: usize, out: &mut Vec<u8>) {
     set_header(out, count);
 }
 
-/// Whether the bytes are a listpack: sizes, count, encodings and both lengths of every entry are
-/// checked. Cost: O(n).
+/// Whether the bytes are a valid listpack. Checks the sizes, the count, and the encoding and both lengths of
+/// every entry. Cost: O(n).
 pub fn is_valid(listpack: &[u8]) -> bool {
     let Some((header, rest)) = listpack.split_first_chunk::<HEADER_LEN>() else { return false };
     let Some((&END, mut rest)) = rest.split_last() else { return false };
@@ -80,7 +80,7 @@ pub fn len(listpack: &[u8]) -> usize {
     }
 }
 
-/// Iterator over the elements, from both ends.
+/// Iterator over the elements, which can be read from both ends.
 pub fn iter(listpack: &[u8]) -> entry::Iter<'_> {
     entry::Iter::new(entries(listpack))
 }

@@ -22,18 +22,20 @@
 //! 4. Heads and bodies never overlap, by (1) and (3), *whatever handle is passed*: two handles name
 //!    either the same block or disjoint ranges. So a shared `Slab` may give out `&AtomicU32` for heads
 //!    and `&[u8]` for bodies to any thread at once, and `&mut [u8]` needs `&mut Slab`.
-//! 5. The contents of a free block are not trusted: a link is used only after the check of (3), and after
-//!    a check that it is below `Book::bump`, the first block never handed out. A caller that writes
-//!    through a stale handle, or frees twice, can mix up its own blocks, but no other memory.
+//! 5. The contents of a free block are not trusted: a link to the next free block is used only after the
+//!    check of (3), and after a check that it is below `Book::bump`, the number of the first block that was
+//!    never handed out. A caller that writes through a stale handle, or frees twice, can mix up its own
+//!    blocks, but no other memory.
 //!
 //! A handle that names no block (its chunk has no class, or never existed) has an empty body, size 0, and a
 //! head word that all such handles share. A stale handle whose block is in use again names the new block.
 //!
-//! Chunks with room are listed by class and quarter of occupancy. A block comes from the fullest chunks,
-//! so that the emptier ones may become empty. [`Slab::next_move`] empties sparse chunks. A chunk that
-//! became empty keeps its number and its address space for a class whose chunks have the same length. The
-//! last few empty chunks keep their pages, and the older ones give them back. So the address space of all
-//! chunks is at most the sum, over the 16 lengths, of the largest total that all chunks of a length once had.
+//! Chunks with room are listed by class and quarter of occupancy. A new block is taken from one of the
+//! fullest chunks, so that the others may become empty. [`Slab::next_move`] empties sparse chunks. A chunk
+//! that became empty keeps its number and its address space for a class whose chunks have the same length.
+//! The chunks that became empty last keep their pages for a while; older ones give them back. So the address
+//! space of all chunks is at most the sum, over the 16 lengths, of the largest total that all chunks of a
+//! length once had.
 
 mod bits;
 mod compaction;
@@ -57,7 +59,8 @@ use memory::{Regions, StableVec};
 pub struct Handle(NonZeroU32);
 
 impl Handle {
-    /// The handle with the number `raw`; `None` for 0. Any number is safe: see the module's documentation.
+    /// The handle with the number `raw`; `None` for 0. Any number is safe, as the module's documentation
+    /// explains.
     #[inline(always)]
     pub(crate) fn from_raw(raw: u32) -> Option<Handle> {
         NonZeroU32::new(raw).map(Handle)
@@ -92,7 +95,8 @@ pub struct ClassStats {
     pub chunks: usize,
     /// Blocks handed out and not freed.
     pub blocks_used: usize,
-    /// Blocks handed out at least once since their chunk joined the class: memory that is certainly resident.
+    /// Blocks handed out at least once since their chunk joined the class. Their memory is certainly
+    /// resident.
     pub blocks_touched: usize,
 }
 
@@ -134,7 +138,7 @@ unsafe impl Sync for SlabChunk {}
 #[derive(Clone, Copy)]
 struct Book {
     used: u32,
-    /// The first block never handed out; `count` when there is none.
+    /// The first block that was never handed out; `count` if there is none.
     bump: u32,
     /// First free block, `NONE` when there is none. Always a block of this chunk below `bump`.
     free: u32,
@@ -154,8 +158,8 @@ struct Book {
     class: u8,
     /// Size of the chunk's piece, in [`UNIT`]s.
     units: u8,
-    /// Compaction found a block without an owner, or a wrong count: the chunk is not compacted again until it
-    /// becomes empty.
+    /// Whether compaction has found a block without an owner, or a wrong count. Such a chunk is not compacted
+    /// again until it becomes empty.
     is_pinned: bool,
 }
 
@@ -179,8 +183,8 @@ struct Books {
     classes: [SizeClass; CLASSES],
     /// First vacant chunk, which has no class, by the units of its piece.
     vacant: [u32; UNITS_MAX + 1],
-    /// Pieces whose chunk number was given to a chunk of another length, by units. Empty until all
-    /// numbers have been used.
+    /// Pieces whose chunk number was given to a chunk of another length, by the length of the piece in units.
+    /// Empty until all chunk numbers have been used.
     orphans: Vec<Vec<ChunkPages>>,
     regions: Regions,
     /// Vacant chunks that keep their pages, oldest first.
@@ -211,7 +215,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     pub const MAX_BLOCK: usize = 2040;
     /// Bytes of a block's head word, which is not part of the body.
     pub const HEAD: usize = HEAD;
-    /// Number of chunks that handles can name; beyond it [`Slab::alloc`] returns [`SlabFull`].
+    /// Number of chunks that handles can name. If more were needed, [`Slab::alloc`] returns [`SlabFull`].
     pub const CHUNKS_MAX: usize = 1 << CHUNK_BITS;
     /// Bytes of the longest chunk.
     pub const CHUNK_BYTES: usize = 1 << 20;
@@ -233,8 +237,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// Hands out a block of at least `size` bytes, head word included. The head is zero; the body keeps
-    /// its old contents. Constant time. If no chunk of the class has room, a new one is opened, which costs a
-    /// system call once in 1 to 64 MiB.
+    /// its old contents. Constant time. If no chunk of the class has room, a new chunk is opened; this takes
+    /// a system call each time that between 1 and 64 MiB of chunks have been opened.
     ///
     /// # Errors
     /// [`SlabFull`]; the slab is unchanged.
@@ -375,8 +379,9 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         self.books.as_deref().map_or(0, |books| books.classes.iter().map(|class| class.used).sum())
     }
 
-    /// Bytes of the blocks handed out and not freed. For the memory in use an owner adds them to the
-    /// allocator's figure, which does not include regions. Freeing a block lowers the number at once. O(1).
+    /// Bytes of the blocks handed out and not freed. To get the memory in use, an owner adds them to the
+    /// allocator's figure, which does not include the slab's regions. Freeing a block lowers the number at
+    /// once. O(1).
     #[inline]
     pub fn bytes_used(&self) -> usize {
         self.books.as_deref().map_or(0, |books| books.bytes_used)
@@ -389,7 +394,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// Bytes that are resident and hold no block: free blocks below the highest one handed out, and
-    /// empty chunks that keep their pages. An owner adds them to the allocator's fragmentation. O(1).
+    /// empty chunks that keep their pages. An owner adds this number to the allocator's fragmentation. O(1).
     #[cfg(test)]
     pub(crate) fn bytes_free(&self) -> usize {
         self.bytes_touched().saturating_sub(self.bytes_used())
@@ -436,7 +441,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         classes.into_iter().filter(|class| class.chunks != 0).collect()
     }
 
-    /// Number of chunk numbers given so far, to chunks that have a class or had one. O(1).
+    /// How many chunk numbers have been assigned so far, to chunks that have a class or once had one. O(1).
     #[inline]
     pub fn chunk_numbers(&self) -> u32 {
         self.chunks.as_slice().len() as u32
@@ -481,8 +486,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Self::join(number, block)
     }
 
-    /// Frees everything. No handle names a block then, until its number is handed out again. Cost: the
-    /// system takes every page back; to move that cost, drop the slab on another thread instead.
+    /// Frees everything. After this, no handle names a block until its number is handed out again. Cost: the
+    /// system takes every page back. To move that cost to another thread, drop the slab there instead.
     pub fn clear(&mut self) {
         *self = Self::new();
     }
@@ -549,7 +554,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
     }
 
     /// Moves the chunk to the list of its quarter, or to no list if it is full. `freed` is the block just
-    /// freed (`NONE` after an allocation), which is only noted if compaction is emptying the chunk.
+    /// freed (`NONE` after an allocation). If compaction is emptying the chunk, the function only marks this
+    /// block.
     #[inline]
     fn list_again(&mut self, number: u32, freed: u32) {
         let count = self.chunks.as_slice()[number as usize].count;
@@ -610,8 +616,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
         let base = books.piece(units).ok_or(SlabFull)?;
         let chunk = SlabChunk { base, size: 0, count: 0 };
-        // The chunk's record may exist already, if the last attempt could store the record but
-        // not its `Book`.
+        // The chunk's record may exist already, if the last call of `map` could store the record but not its
+        // `Book`.
         match self.chunks.as_mut_slice().get_mut(number) {
             Some(record) => *record = chunk,
             None => self.chunks.push(chunk, Self::CHUNKS_MAX).ok_or(SlabFull)?,
@@ -622,8 +628,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(number as u32)
     }
 
-    /// The part of `map` for a slab without a free number: a vacant chunk of another length
-    /// gets another piece.
+    /// The part of `map` for a slab without a free number. A vacant chunk of another length gets another
+    /// piece.
     #[cold]
     fn map_again(&mut self, units: usize) -> Result<u32, SlabFull> {
         let Some(books) = self.books.as_deref_mut() else { return Err(SlabFull) };
@@ -642,7 +648,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         Ok(number)
     }
 
-    /// Makes an empty chunk vacant. Its pages stay for a while, or are given back.
+    /// Makes an empty chunk vacant. Its pages are kept for a while, or given back at once.
     #[cold]
     #[inline(never)]
     fn retire(&mut self, number: u32) {
@@ -666,7 +672,7 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
         }
         books.warm_bytes += book.touched as usize;
         books.warm.push(number);
-        // The newest chunk keeps its pages: otherwise a class that opens and empties a chunk again and
+        // The newest vacant chunk keeps its pages. Otherwise a class that opens and empties a chunk again and
         // again would ask the system for pages each time.
         while let Some(oldest) = self.books.as_deref_mut().and_then(Books::surplus) {
             self.cool(oldest);
@@ -837,8 +843,8 @@ const EVACUATING: u8 = u8::MAX - 1;
 const NONE: u32 = u32::MAX;
 /// Fraction bits of `Book::scale`. `used * scale` stays below 2^19, because `used` is at most `count`.
 const SCALE_BITS: u32 = 16;
-/// At most this many vacant chunks keep their pages: enough for a few classes that open and empty a chunk
-/// again and again.
+/// At most this many vacant chunks keep their pages, which is enough for a few classes that open and empty a
+/// chunk again and again.
 const WARM_CHUNKS: usize = 8;
 /// Vacant chunks keep pages of at most this many bytes. The newest chunk keeps its pages in any case.
 const WARM_BYTES: usize = 2 << 20;

@@ -1,5 +1,5 @@
-//! Facts derived from a declaration. Each module here has pure functions of a [`crate::Spec`], and of the
-//! arguments where they are about a call.
+//! Facts derived from a declaration. Each module here has pure functions of a [`crate::Spec`]; functions that
+//! describe a call also take its arguments.
 
 pub mod acl;
 pub mod arity;

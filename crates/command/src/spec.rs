@@ -11,8 +11,8 @@ pub struct Spec {
     pub subcommands: &'static [&'static Spec],
     /// Group in the documentation.
     pub group: Group,
-    /// Version that introduced the command: up to 7.2 of the protocol's original server, later of the
-    /// reference.
+    /// Version that introduced the command. Versions up to 7.2 are of the original server of the protocol,
+    /// later ones are of the reference.
     pub since: &'static str,
     /// Number of arguments, including the name (and the container's name).
     pub arity: Arity,
@@ -26,13 +26,14 @@ pub struct Spec {
     pub args: &'static [Arg],
     /// Command tips for clients and proxies.
     pub tips: &'static [&'static str],
-    /// Pairs of version and change, oldest first; the wording is not the reference's.
+    /// Changes of the command, each as a pair of version and text, oldest first. The wording is not the
+    /// reference's.
     pub history: &'static [(&'static str, &'static str)],
-    /// One sentence; the wording is not the reference's.
+    /// Summary in one sentence, whose wording is not the reference's.
     pub summary: &'static str,
     /// Cost in O notation; the wording is not the reference's.
     pub complexity: &'static str,
-    /// Version of the deprecation and replacement; `None` for a current command.
+    /// Version that deprecated the command, and the replacement; `None` for a current command.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Position in `table::ALL` (containers and subcommands alike), which is also the index of its
     /// counters. `specs!` computes it.
@@ -62,7 +63,7 @@ impl Arity {
         }
     }
 
-    /// The number in COMMAND INFO: negative for a minimum.
+    /// The number in COMMAND INFO, which is negative for a minimum.
     pub const fn wire(self) -> i64 {
         match self {
             Arity::Exactly(n) => n as i64,
@@ -170,15 +171,17 @@ bit_set! {
         MOVABLE_KEYS = 18, "movablekeys";
         /// Executed even while a script is busy.
         ALLOW_BUSY = 19, "allow_busy";
-        /// Touches keys that its arguments do not name (SCAN, RANDOMKEY): never listed on the wire.
+        /// Touches keys that its arguments do not name (SCAN, RANDOMKEY). This flag is never listed on the
+        /// wire.
         TOUCHES_ARBITRARY_KEYS = 20, "";
-        /// Only in sentinel mode or hidden: never listed on the wire.
+        /// Exists only in sentinel mode, or is hidden. This flag is never listed on the wire.
         SENTINEL_ONLY = 21, "";
-        /// Touches every database of the server: never listed on the wire.
+        /// Touches every database of the server. This flag is never listed on the wire.
         ALL_DBS = 22, "";
-        /// May be propagated although it is not a write: never listed on the wire.
+        /// May be propagated although it is not a write. This flag is never listed on the wire.
         MAY_REPLICATE = 23, "";
-        /// Allowed only if the configuration permits it (DEBUG, MODULE): never listed on the wire.
+        /// Allowed only if the configuration permits it (DEBUG, MODULE). This flag is never listed on the
+        /// wire.
         PROTECTED = 24, "";
         /// Used between servers, not by users; COMMAND DOCS lists it as `syscmd`, COMMAND INFO does not.
         SYSCMD = 25, "";
@@ -344,7 +347,7 @@ impl Spec {
 /// Positions of a command's keys.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
-    /// Determined by these specs; empty for a command without keys.
+    /// The keys are determined by these specs; the list is empty for a command without keys.
     Specs(&'static [KeySpec]),
     /// Specs for the documentation, and a pure function that finds the keys of a call, because specs
     /// cannot express them. The function adds position and flags of each key; it returns `Err` if the
@@ -393,9 +396,10 @@ impl KeySpec {
 /// Start of the search for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// At this argument, where 0 is the command's name.
+    /// The search starts at this argument, where 0 is the command's name.
     Index(u8),
-    /// After this keyword, searched from argument `from` on (backwards if negative).
+    /// The search starts after this keyword, which is searched from argument `from` on (backwards if `from`
+    /// is negative).
     Keyword {
         /// The keyword, upper case.
         word: &'static str,
@@ -461,7 +465,7 @@ pub struct Arg {
     pub multiple: bool,
     /// Whether a repetition repeats the token too.
     pub multiple_token: bool,
-    /// First version with the argument; empty if it is as old as its command.
+    /// First version that has the argument; empty if the argument is as old as its command.
     pub since: &'static str,
     /// Version of the deprecation; empty for a current argument.
     pub deprecated_since: &'static str,

@@ -1,5 +1,6 @@
 //! The declarations, one file for each group. `groups!` numbers the files and `specs!` the specs of a file,
-//! so that the compiler computes every id: ids follow the order of the files and of the names in them.
+//! so that the compiler computes every id. Ids follow the order of the files, and within a file the order of
+//! the names.
 #![allow(missing_docs, reason = "a spec has its name and its summary")]
 
 mod shorthand;

@@ -1,8 +1,8 @@
 //! All specs in the order of their ids, and the look-up of a spec by name.
 //!
 //! Invariants: (1) the id of a spec is its position in [`ALL`], checked at compile time; (2) a container
-//! precedes its subcommands; (3) a look-up allocates nothing and compares whole names, so a bad hash
-//! costs only time. This table knows nothing of renamed commands.
+//! precedes its subcommands; (3) a look-up allocates nothing and compares whole names, so a bad hash costs
+//! only time. Renamed commands are not handled here.
 
 use crate::spec::Spec;
 use crate::specs::{self, TABLES};
@@ -16,14 +16,15 @@ pub static ALL: [&Spec; COUNT] = all();
 /// The top-level commands, in the order of [`ALL`].
 pub static TOP: [&Spec; TOP_COUNT] = top();
 
-/// The top-level command with this name, ignoring case; `None` for an unknown name and for that of a
+/// The top-level command with this name, ignoring case; `None` for an unknown name and for the name of a
 /// subcommand. Costs a hash of at most three words and usually one comparison; the name in most requests has
 /// up to eight bytes and fits one word.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
     if matches!(name.len(), 1..=SHORT_LEN_MAX) {
         let (head, len) = (lower(short_word(name)), name.len() as u64);
-        // The other words of a short name are zero, so the keys are equal if lengths and heads are.
+        // The other words of a short name are zero, so the keys are equal if their lengths and heads are
+        // equal.
         return probe(NameKey { head, middle: 0, tail: 0, len }, |known| {
             known.head == head && known.len == len
         });
@@ -54,8 +55,8 @@ fn probe(key: NameKey, is_it: impl Fn(&NameKey) -> bool) -> Option<&'static Spec
 /// The subcommand with this name, ignoring case. `name` does not contain the container's name. Costs a walk
 /// over the container's subcommands.
 pub fn lookup_sub(container: &Spec, name: &[u8]) -> Option<&'static Spec> {
-    // `is_word` ends the name at a zero byte: in the reference a subcommand's name ends there, whereas a
-    // command's name does not.
+    // `is_word` ends the name at a zero byte, because in the reference a subcommand's name ends there,
+    // whereas a command's name does not.
     let bar = container.full_name.len();
     container.subcommands.iter().copied().find(|sub| is_word(name, &sub.full_name[bar + 1..]))
 }
@@ -103,7 +104,7 @@ pub fn lookup_full(name: &[u8]) -> Option<&'static Spec> {
     }
 }
 
-/// A lower-case name as words: two names are equal if and only if their keys are.
+/// A lower-case name as words. Two names are equal if and only if their keys are equal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct NameKey {
     head: u64,

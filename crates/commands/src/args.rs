@@ -1,5 +1,5 @@
-//! A command's arguments: ranges of the query buffer, or, for large arguments received apart from it, buffers
-//! of their own; never copies.
+//! A command's arguments, which are never copies. Most are ranges of the query buffer; a large argument that
+//! was received apart from it has its own buffer.
 
 use crate::error::CmdError;
 use crate::prepare::{Hashing, KEYS_AHEAD, Prepared};
@@ -17,9 +17,10 @@ use std::ops::Range;
 pub struct Args<'a> {
     input: &'a [u8],
     ranges: &'a [Span],
-    /// The arguments that are not ranges of `input`.
+    /// The arguments that are not ranges of the query buffer `input`.
     apart: &'a Apart,
-    /// What was prepared ahead for the prefetch: the command, and the hashes of its first keys.
+    /// The parts of the request that were prepared ahead for the prefetch: the command, and the hashes of its
+    /// first keys.
     prepared: &'a Prepared,
     hashing: &'a Hashing,
 }
@@ -47,8 +48,8 @@ impl<'a> Args<'a> {
         self.ranges.len()
     }
 
-    /// The argument at `index`, which must be below [`Args::len`]; for fixed indexes the arity
-    /// check guarantees that.
+    /// The argument at `index`, which must be below [`Args::len`]. For fixed indexes the arity check has made
+    /// sure of this.
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
         self.slice(&self.ranges[index])
@@ -92,7 +93,7 @@ impl<'a> Args<'a> {
         self.prepared.has_key().then_some(self.prepared.hash)
     }
 
-    /// Hashes of the keys after the first that were hashed ahead; may be fewer than the keys.
+    /// Hashes of those keys after the first that were hashed ahead; there may be fewer hashes than keys.
     #[inline]
     pub fn hashed_ahead(&self) -> &'a [u64] {
         self.prepared.more(self.hashing)
@@ -111,7 +112,7 @@ impl<'a> Args<'a> {
 
     /// The keys at every `step`-th position of `range`, in windows of `KEYS_AHEAD`. The caller's
     /// `prefetch` prefetches a window's entries together before the window is visited. A window that was
-    /// prefetched with the batch is not prefetched again.
+    /// prefetched together with the client's other requests is not prefetched again.
     #[inline]
     pub(crate) fn key_windows(&self, range: std::ops::Range<usize>, step: usize) -> KeyWindows<'a> {
         let end = range.end.min(self.len());
@@ -173,19 +174,19 @@ pub struct KeyWindows<'a> {
     at: usize,
     end: usize,
     step: usize,
-    /// The last key, if it is alone in its window, as the only key of most commands is.
+    /// The last key, if it is alone in its window. Most commands have only this one key.
     one: [(usize, Key<'a>); 1],
     /// The keys of a window of several keys. `None` for a command with one key, because filling the array
-    /// would cost half as much as the rest of an EXISTS.
+    /// would cost half as much as all other work of an EXISTS.
     many: Option<[(usize, Key<'a>); KEYS_AHEAD]>,
 }
 
-/// Fills unused places of a window.
+/// The value in the unused places of a window.
 const NO_KEY: (usize, Key<'_>) = (0, Key { bytes: &[], hash: 0, arg: Key::NO_ARG });
 
 impl<'a> KeyWindows<'a> {
-    /// The next keys with their positions, at least one. `prefetch` gets a window of several keys,
-    /// unless it was prefetched with the batch.
+    /// The next keys with their positions, at least one. `prefetch` is called with a window of several keys,
+    /// unless the window was prefetched together with the client's other requests.
     #[inline]
     pub fn next(&mut self, prefetch: impl FnOnce(&[(usize, Key<'a>)])) -> Option<&[(usize, Key<'a>)]> {
         if self.at >= self.end {
@@ -218,7 +219,8 @@ impl<'a> KeyWindows<'a> {
     }
 }
 
-/// An integer argument of at least `min`; otherwise `error`, whatever is wrong.
+/// An integer argument of at least `min`; otherwise `error`, no matter why the argument is not such an
+/// integer.
 pub(crate) fn int_from(
     args: Args<'_>,
     index: usize,
@@ -231,8 +233,8 @@ pub(crate) fn int_from(
     }
 }
 
-/// The last arguments of a command that takes elements from the first of several keys that has elements:
-/// `numkeys key [key ...] end [COUNT count]`.
+/// The last arguments of a command that takes elements from the first non-empty one of several keys, such as
+/// LMPOP: `numkeys key [key ...] end [COUNT count]`.
 pub(crate) struct FirstOfKeys<E> {
     /// Positions of the keys.
     pub keys: Range<usize>,
@@ -243,7 +245,8 @@ pub(crate) struct FirstOfKeys<E> {
 }
 
 impl<E> FirstOfKeys<E> {
-    /// Reads the arguments from the number of keys on, which is at `at`; `end` parses the word for an end.
+    /// Reads the arguments from the number of keys on, which is at `at`; the function `end` parses the word
+    /// that names an end.
     pub(crate) fn parse(
         args: Args<'_>,
         at: usize,

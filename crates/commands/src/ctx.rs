@@ -1,5 +1,5 @@
-//! Contexts: the state that a handler of a data command may access. [`route`] refuses, at compile time,
-//! a handler that contradicts the command's declared flags.
+//! Contexts, which hold the state that a handler of a data command may access. [`route`] refuses, at compile
+//! time, a handler that contradicts the command's declared flags.
 
 use crate::args::Args;
 use crate::entries::CommandEntries;
@@ -75,7 +75,7 @@ pub enum DataHandler {
     Read(fn(&mut ReadCtx<'_>, Args<'_>) -> Run),
     /// Reads and changes keys.
     Write(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
-    /// PFCOUNT: reads, and stores the computed estimate in the value.
+    /// The handler of PFCOUNT, which reads keys, and stores the computed estimate in the value.
     Keeping(fn(&mut WriteCtx<'_>, Args<'_>) -> Run),
 }
 
@@ -121,8 +121,9 @@ pub(crate) const fn route(spec: &'static Spec, handler: DataHandler) -> DataRout
     DataRoute { spec, handler }
 }
 
-/// Checks that a handler with these rights may run a command. A contradiction does not compile, so the
-/// flags that COMMAND INFO shows, the gate checks and replication trusts are always right.
+/// Checks that a handler with these rights may run a command. A contradiction does not compile. So the flags
+/// are always right that COMMAND INFO shows, that the gate (the checks before a command) reads, and that
+/// replication trusts.
 ///
 /// # Panics
 /// If the handler may not run the command. In a constant, the panic is a compile error.
@@ -135,7 +136,8 @@ pub const fn check_route(spec: &'static Spec, keys: KeyRights) {
         KeyRights::Read | KeyRights::None => {
             assert!(!writes, "a command declared WRITE needs a handler that may write");
         }
-        // Such a handler only stores values derived from what it reads, so no write is declared.
+        // A handler of the kind `Keep` stores only results computed from the value that it reads, so its
+        // command is not declared as a write.
         KeyRights::Keep => {
             assert!(!writes, "a command declared WRITE is no reader");
             return;

@@ -47,8 +47,8 @@ pub fn serialized_len(value: ValueRef<'_>, list_fill: i32) -> usize {
     }
 }
 
-/// Uncompressed length of a string in a snapshot: an integer of up to 32 bits in its least width, or a
-/// length of 1, 2 or 5 bytes and the string.
+/// Uncompressed length of a string in a snapshot: a number that fits 32 bits has the smallest width that
+/// holds it; any other string has a length of 1, 2 or 5 bytes in front.
 fn str_len(value: Str<'_>) -> usize {
     let as_int = match value {
         Str::Int(n) => Some(n),

@@ -1,8 +1,9 @@
-//! Digests of data: equal for equal data, whatever the order of keys and the encoding.
+//! Digests of data. The digests of equal data are equal, whatever the order of the keys and the encoding of
+//! the values are.
 //!
 //! A digest of 20 bytes is folded from pieces in two ways. *Xor*: the SHA-1 of the piece is xored onto
-//! the digest, so the order of pieces does not matter. *Mix*: the same, and then the digest is replaced
-//! by its own SHA-1, so the order matters.
+//! the digest, so the order of pieces does not matter. *Mix*: the piece is xored in the same way, and then
+//! the digest is replaced by its own SHA-1, so the order matters.
 
 use sha1::{Digest as _, Sha1};
 use sluice_base::Now;
@@ -113,8 +114,8 @@ const SET_TYPE: u32 = 2;
 /// Type number of sorted sets in the digest.
 const ZSET_TYPE: u32 = 3;
 
-/// Digest of all databases, without hidden slots: the number of each database with keys is mixed in before
-/// its keys are xored. Cost: O(data).
+/// Digest of all databases, without hidden slots. For each database that has keys, the number of the database
+/// is mixed in, and then its keys are xored. Cost: O(data).
 pub fn digest(keyspace: &Keyspace, now: Now) -> [u8; 20] {
     let mut total = Fold::default();
     for (number, db) in keyspace.iter().filter(|(_, db)| !db.shown().is_empty()) {

@@ -4,8 +4,8 @@ use sluice_command::{Doc, Spec, derive};
 use sluice_resp::{Outbox, Protocol, Reply};
 use std::collections::BTreeMap;
 
-/// Cache of encoded COMMAND INFO entries, because clients request them when they connect. Some
-/// hundred bytes each.
+/// Cache of encoded COMMAND INFO entries, because clients request them when they connect. An entry has some
+/// hundred bytes.
 #[derive(Debug, Default)]
 pub struct CommandEntries {
     /// Entries by command id and by whether the protocol is RESP3.

@@ -3,7 +3,7 @@
 use sluice_keyspace::WrongType;
 use std::borrow::Cow;
 
-/// Why a command was refused.
+/// The reason why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CmdError {
     /// The key holds another type.
@@ -57,12 +57,12 @@ impl CmdError {
         CmdError::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
     /// This server is not a node of a cluster.
     pub const NO_CLUSTER: CmdError = CmdError::text("ERR This instance has cluster support disabled");
-    /// WAIT on a replica, which propagates no writes of its own.
+    /// WAIT was sent to a replica, which propagates no writes of its own.
     pub const WAIT_ON_REPLICA: CmdError = CmdError::text(
         "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable \
          (which is not the default) writes to replicas are just local and are not propagated.",
     );
-    /// WAITAOF on a replica, which propagates no writes of its own.
+    /// WAITAOF was sent to a replica, which propagates no writes of its own.
     pub const WAITAOF_ON_REPLICA: CmdError = CmdError::text(
         "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are \
          not propagated.",

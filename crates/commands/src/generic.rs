@@ -53,7 +53,7 @@ pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::UNLINK, DataHandler::Write(del)),
 ];
 
-/// DEL and UNLINK: in both, large values are freed by another thread.
+/// DEL and UNLINK. In both commands, large values are freed by another thread.
 fn del(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let mut removed = 0;
     let mut windows = args.key_windows(1..args.len(), 1);

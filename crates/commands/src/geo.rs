@@ -50,7 +50,7 @@ fn geoadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     }
     let scores = elements.iter().map(|(member, score)| (*member, *score as f64));
     op_add(ctx, args.key(1), flags, scores)?;
-    // The replication stream has ZADD with the scores, so replicas need to know nothing of points.
+    // The command is replicated as ZADD with the scores, so replicas do not have to convert points.
     ctx.db.effects.rewrite(|| {
         let mut argv = vec![b"ZADD".to_vec()];
         argv.extend((1..first).map(|index| args.at(index).to_vec()));

@@ -21,7 +21,8 @@ pub(crate) const ROUTES: &[DataRoute] = &[
     route(&specs::PFSELFTEST, DataHandler::Static(debug::pfselftest)),
 ];
 
-/// Raises `registers` to those of an entry; the result is the entry's encoding.
+/// Raises each of `registers` that is lower than the entry's register to that value; the result is the
+/// entry's encoding.
 fn merge(entry: Entry<'_>, registers: &mut Registers) -> Result<HllEncoding, CmdError> {
     let (text, encoding, _) = checked(entry)?;
     match text {
@@ -103,8 +104,8 @@ fn invalidate(edit: &mut StrEdit<'_, '_>) {
     }
 }
 
-/// The estimate of a single HyperLogLog is stored in its value, which counts as a change; that of
-/// several is not stored.
+/// The estimate of a single HyperLogLog is stored in its value, which counts as a change; the estimate of
+/// several HyperLogLogs is not stored.
 fn pfcount(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let estimate = if args.len() == 2 { count_one(ctx, args)? } else { count_union(ctx, args)? };
     ctx.reply.int(estimate as i64);
@@ -128,8 +129,8 @@ fn count_one(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
 fn count_union(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<u64, CmdError> {
     let mut registers = [0; REGISTERS];
     for at in 1..args.len() {
-        // Keys are read one by one: a key with another type ends the command, and later keys are not
-        // touched, even if they have expired.
+        // Keys are read one by one, because a key with another type ends the command, and later keys are then
+        // not touched, even if they have expired.
         let mut db = ctx.db.as_read_of(std::iter::once(args.key(at)), None);
         if let Some(entry) = db.get(args.key(at)) {
             merge(entry, &mut registers)?;

@@ -1,7 +1,7 @@
-//! Commands of the replication stream with many items of one key: SREM for the members drawn by SPOP; RPUSH,
-//! SADD and ZADD for stored results, as of SORT. They are encoded when the command is executed, with a
-//! limited number of items in each command of the stream; only removals of very many members are encoded
-//! later.
+//! Commands of the replication stream with many items of one key: SREM for the members drawn by SPOP, and
+//! RPUSH, SADD or ZADD for stored results, for example of SORT. They are encoded when the command is
+//! executed, with a limited number of items in each command of the stream; only removals of very many members
+//! are encoded later.
 
 use sluice_base::num::IntBuffer;
 use sluice_keyspace::{CommandSource, DbMut, EncodedCommands, ExpiryMode, PromisedCommands};
@@ -9,7 +9,7 @@ use sluice_resp::command::{push_argument, push_command, push_command_head};
 use sluice_value::{Set, Value};
 
 /// Whether a command that combines several keys is propagated as its result. In import mode and on a
-/// writable replica, expired keys count as absent but stay in the keyspace, and a receiver would find them.
+/// writable replica, expired keys count as absent but stay in the keyspace, and a replica would find them.
 pub(crate) fn is_told_by_result(db: &DbMut<'_>) -> bool {
     db.access.expiry == ExpiryMode::Hide && db.effects.propagating
 }
@@ -53,8 +53,8 @@ impl<'k> ItemCommands<'k> {
         self.left_here -= 1;
         self.left -= 1;
         if self.left_here == 0 && self.commands.count == 1 {
-            // The other commands are about as long, so their memory is reserved at once: growing it step
-            // by step would take as much time as the items.
+            // The other commands are about as long, so their memory is reserved at once, because growing it
+            // step by step would take as much time as encoding the items.
             let others = self.commands.bytes.len().saturating_mul(self.left.div_ceil(ITEMS_AT_ONCE));
             self.commands.bytes.reserve(others.saturating_add(others / 16).min(RESERVED_MAX));
         }
@@ -75,8 +75,8 @@ impl<'k> ItemCommands<'k> {
     }
 }
 
-/// SREMs for the members of large sets that were removed from a key; encoded later. `None` if one of the sets
-/// is not a tree. Cost: a step for each set and command.
+/// SREM commands for the members of large sets that were removed from a key. They are encoded later. `None`
+/// if one of the sets is not a tree. Cost: a step for each set and command.
 pub(crate) fn promised_removals(key: &[u8], sets: &[Set]) -> Option<PromisedCommands> {
     let members = sets.iter().map(Set::bulk_bytes).sum::<Option<usize>>()?;
     // The sets are in reverse order, so that finished ones are removed from the end.
@@ -93,11 +93,11 @@ struct MemberRemovals {
     key: Box<[u8]>,
     /// The remaining sets; the last one is being written.
     sets: Vec<Set>,
-    /// Number of members written of the last set.
+    /// Number of members of the last set that are written already.
     passed: usize,
     /// Number of members of all sets.
     count: usize,
-    /// Number of members written so far, of all sets.
+    /// Number of members of all sets that are written already.
     written: usize,
 }
 
@@ -147,5 +147,6 @@ impl CommandSource for MemberRemovals {
 
 /// Largest number of items in one command.
 const ITEMS_AT_ONCE: usize = 1024;
-/// Largest reservation for these commands, in bytes: the first ones may be much longer than the others.
+/// Largest reservation for these commands, in bytes. It is limited because the first commands may be much
+/// longer than the others.
 const RESERVED_MAX: usize = 64 << 20;

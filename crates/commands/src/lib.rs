@@ -4,11 +4,10 @@
 //!  request ──prepare──► command, hashes of its keys ──Args──► handler(ReadCtx or WriteCtx) ──► reply, effects, Outcome
 //! ```
 //!
-//! Invariants: (1) this crate knows no session, no other client, no mutable configuration, no
-//! replication and no process: a handler has a database, settings ([`Limits`]), random numbers, and an
-//! output for its reply; (2) waiting and long work are returned as an [`Outcome`], which the engine
-//! carries out; (3) the access of a route is that of its [`DataHandler`], and a command whose flags
-//! contradict it does not compile.
+//! Invariants: (1) this crate knows no session, no other client, no mutable configuration, no replication and
+//! no process; a handler has a database, settings ([`Limits`]), random numbers, and an output for its reply;
+//! (2) waiting and long work are returned as an [`Outcome`], which the engine carries out; (3) the access of
+//! a route is that of its [`DataHandler`], and a command whose flags contradict it does not compile.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -10,9 +10,9 @@ use sluice_keyspace::{Classes, EvictionKeys, EvictionOrder};
 use sluice_resp::AuthState;
 use sluice_value::{HashLimits, ListLimits, SetLimits, StreamLimits, ZsetLimits};
 
-/// Length in bytes of the largest string, whatever `proto-max-bulk-len` allows, for clients, the primary
-/// and the AOF. Pages of zeros take no memory, so a single command could otherwise make a string with
-/// more bits than an `i64` counts.
+/// Length in bytes of the largest string that a client, the primary or the AOF can create, whatever
+/// `proto-max-bulk-len` allows. Pages of zeros take no memory, so without this limit a single command could
+/// make a string with more bits than an `i64` can count.
 pub(crate) const STRING_BYTES_MAX: usize = 1 << 40;
 
 /// Settings from the configuration.
@@ -24,19 +24,20 @@ pub struct Limits {
     pub client_query_buffer: usize,
     /// Largest number of requests in a batch, 1 to 128.
     pub prefetch_batch: usize,
-    /// Duration in nanoseconds from which on a command is logged as slow; negative: never.
+    /// Duration in nanoseconds from which on a command is logged as slow; a negative value means never.
     pub slow_ns: i64,
-    /// Shortest duration, in nanoseconds, that the slow log or the latency monitor records; `i64::MAX`: none.
+    /// Shortest duration, in nanoseconds, that the slow log or the latency monitor records; `i64::MAX` if
+    /// neither records any.
     pub note_ns: i64,
-    /// Length in bytes from which on a request is logged; `i64::MAX`: never.
+    /// Length in bytes from which on a request is logged; `i64::MAX` means never.
     pub large_request: i64,
-    /// Length in bytes from which on a reply is logged; `i64::MAX`: never.
+    /// Length in bytes from which on a reply is logged; `i64::MAX` means never.
     pub large_reply: i64,
-    /// Number of keys tracked for client-side caching; 0: no limit.
+    /// Number of keys tracked for client-side caching; 0 means no limit.
     pub tracked_keys_max: usize,
     /// Whether latencies are recorded for each command.
     pub latency_tracking: bool,
-    /// Duration in milliseconds from which on the latency monitor keeps an event; 0: never.
+    /// Duration in milliseconds from which on the latency monitor keeps an event; 0 means never.
     pub latency_threshold_ms: u64,
     /// Which accesses HOTKEYS counts.
     pub hot_keys: HotKeyLimits,
@@ -55,10 +56,10 @@ pub struct Limits {
     pub lazy_user_flush: bool,
     /// Output limits of normal clients, replicas and Pub/Sub clients, in this order.
     pub output: [OutputLimit; 3],
-    /// The smallest limit of normal and Pub/Sub clients, in bytes: a client with less output needs no
-    /// check. `usize::MAX` if there is no limit.
+    /// The smallest limit of normal and Pub/Sub clients, in bytes. A client with less output needs no check.
+    /// `usize::MAX` if there is no limit.
     pub output_floor: usize,
-    /// The replication backlog keeps at least this many bytes of history, once there are as many.
+    /// The replication backlog keeps at least this many bytes of history, once it has received that many.
     pub backlog_bytes: u64,
     /// Classes of key events that are published, and their channels.
     pub notify: Notify,
@@ -66,11 +67,12 @@ pub struct Limits {
     pub redis_names: bool,
     /// Whether import mode is on, in which an import source may keep expired keys.
     pub import_mode: bool,
-    /// Memory in bytes above which keys are evicted, or writes that need more are refused; 0: no limit.
+    /// Memory in bytes above which keys are evicted, or writes that need more memory are refused; 0 means no
+    /// limit.
     pub maxmemory: usize,
     /// How keys are evicted above `maxmemory`.
     pub eviction: EvictionLimits,
-    /// Memory of all clients, in bytes, from which on the largest clients are closed; 0: no limit.
+    /// Memory of all clients, in bytes, from which on the largest clients are closed; 0 means no limit.
     pub maxmemory_clients: usize,
     /// Whether the default user is enabled and has no password, so every new connection may act as this user.
     pub default_user_is_open: bool,
@@ -86,7 +88,7 @@ pub struct Limits {
     pub stream: StreamLimits,
     /// Thresholds of sorted set encodings.
     pub zset: ZsetLimits,
-    /// Whether payloads, as of DUMP and MIGRATE, contain compressed strings.
+    /// Whether payloads, for example of DUMP and MIGRATE, contain compressed strings.
     pub rdb_compression: bool,
     /// Whether RESTORE accepts payloads of unknown versions.
     pub any_rdb_version: bool,
@@ -96,7 +98,7 @@ pub struct Limits {
     pub fsyncs_always: bool,
     /// Whether the AOF contains timestamps.
     pub aof_timestamps: bool,
-    /// Number of elements above which a read is produced by another thread; `usize::MAX`: never.
+    /// Number of elements above which a read is produced by another thread; `usize::MAX` means never.
     pub slow_read_elements: usize,
     /// Number of databases, at least 1.
     pub databases: usize,
@@ -109,7 +111,7 @@ pub struct Limits {
 /// Settings of the counts that HOTKEYS reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotKeyLimits {
-    /// Number of keys that are counted; 0: none.
+    /// Number of keys that are counted; 0 means none.
     pub keys: usize,
     /// Share of accesses that are counted, in percent.
     pub percent: u32,
@@ -120,15 +122,15 @@ pub struct HotKeyLimits {
 /// Output limit of a class of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// Output in bytes from which on the client is closed at once; 0: no limit.
+    /// Output in bytes from which on the client is closed at once; 0 means no limit.
     pub hard: usize,
-    /// Output in bytes from which on the client is closed after `soft_seconds`; 0: no limit.
+    /// Output in bytes from which on the client is closed after `soft_seconds`; 0 means no limit.
     pub soft: usize,
     /// Seconds for which the output may stay above `soft`.
     pub soft_seconds: u64,
 }
 
-/// `notify-keyspace-events`. If no channel is selected, no class is.
+/// `notify-keyspace-events`. If no channel is selected, no class is selected, either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notify {
     /// Whether events are published in the channel of the key.
@@ -203,7 +205,7 @@ impl Limits {
             hash: HashLimits {
                 max_entries: config.int(param::HASH_MAX_LISTPACK_ENTRIES) as usize,
                 max_value: config.int(param::HASH_MAX_LISTPACK_VALUE) as usize,
-                // The engine replaces the seed: see `Engine::with`.
+                // The engine replaces the seed in `Engine::with`.
                 seed: HashSeed::default(),
             },
             set: SetLimits {
@@ -227,8 +229,8 @@ impl Limits {
         }
     }
 
-    /// The state whose limits apply to a connection's next request. `own` is the state of the connection:
-    /// an unauthenticated one counts as authenticated while the default user is open.
+    /// The state whose limits apply to a connection's next request. `own` is the state of the connection. An
+    /// unauthenticated connection counts as authenticated while the default user is open.
     pub fn admission(&self, own: AuthState) -> AuthState {
         match own {
             AuthState::Unauthenticated if self.default_user_is_open => AuthState::Authenticated,
@@ -299,11 +301,12 @@ fn slow_read_elements(config: &Config) -> usize {
 /// How keys are evicted above `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictionLimits {
-    /// Order in which keys are evicted, and the keys that may be evicted; `None`: writes are refused instead.
+    /// Order in which keys are evicted, and the keys that may be evicted. With `None`, writes are refused
+    /// instead.
     pub rule: Option<(EvictionOrder, EvictionKeys)>,
-    /// Number of keys of each database that a choice looks at.
+    /// Number of keys of each database that are examined for one choice.
     pub samples: usize,
-    /// Longest time that one command may evict, in nanoseconds.
+    /// Longest time for which one command may evict keys, in nanoseconds.
     pub budget_ns: u64,
     /// Whether the deletion of an evicted key propagates as UNLINK.
     pub is_lazy: bool,
@@ -335,9 +338,9 @@ impl EvictionLimits {
     }
 }
 
-/// Longest time that one command may evict, in nanoseconds, for a value of
-/// `maxmemory-eviction-tenacity`: up to 10 it grows to half a millisecond, from there by 15 % for each
-/// step; at 100 there is no limit.
+/// Longest time for which one command may evict keys, in nanoseconds, for a value of
+/// `maxmemory-eviction-tenacity`. Up to the value 10 the time grows to half a millisecond, and from there by
+/// 15 % for each step; at 100 there is no limit.
 fn eviction_budget_ns(tenacity: i64) -> u64 {
     match tenacity {
         ..=10 => tenacity.max(0) as u64 * 50_000,
@@ -346,7 +349,7 @@ fn eviction_budget_ns(tenacity: i64) -> u64 {
     }
 }
 
-/// Memory of all clients together, in bytes; 0: no limit.
+/// The limit of the memory of all clients together, in bytes; 0 means no limit.
 fn maxmemory_clients(config: &Config) -> usize {
     match config.int(param::MAXMEMORY_CLIENTS) {
         // A negative value is a share of `maxmemory` in percent.
@@ -357,7 +360,7 @@ fn maxmemory_clients(config: &Config) -> usize {
     }
 }
 
-/// A threshold of the configuration; a negative value means never.
+/// Converts a threshold of the configuration, in which a negative value means "never".
 fn threshold(value: i64) -> i64 {
     if value >= 0 { value } else { i64::MAX }
 }

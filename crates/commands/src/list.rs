@@ -1,7 +1,7 @@
 //! Lists.
 //!
-//! Handlers read arguments and write replies. Functions whose name begins with `op_` change the data; the
-//! variants of a command that wait and that do not wait share them.
+//! Handlers read arguments and write replies. Functions whose name begins with `op_` change the data; they
+//! are shared by the waiting and the non-waiting variant of a command.
 
 pub(crate) mod blocking;
 pub(crate) mod common;

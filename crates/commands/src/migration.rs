@@ -1,4 +1,4 @@
-//! A MIGRATE whose handler has finished: the keys to send, and the destination.
+//! The part of a MIGRATE that remains after its handler has finished: the keys to send, and the destination.
 
 use crate::payload::dumped;
 use sluice_persist::rdb;
@@ -18,7 +18,7 @@ pub struct Migration {
     pub db: i64,
     /// Timeout for connecting, for a write and for a reply, in ms.
     pub timeout_ms: u64,
-    /// AUTH for the other server; `None`: none is sent.
+    /// Credentials for an AUTH to the other server. With `None`, no AUTH is sent.
     pub credentials: Option<MigrationCredentials>,
     /// REPLACE: existing keys on the other server are overwritten.
     pub replaces: bool,
@@ -48,7 +48,7 @@ pub struct MigratedKey {
     pub name: Vec<u8>,
     /// Hash of the name on this server.
     pub hash: u64,
-    /// Remaining life in ms; 0: the key does not expire.
+    /// Remaining life in ms; 0 if the key does not expire.
     pub ttl_ms: u64,
     pub root: Value,
 }
@@ -58,7 +58,7 @@ pub struct MigratedKey {
 pub struct MigrationOutcome {
     /// Positions in [`Migration::keys`] of the keys that the other server has acknowledged, ascending.
     pub taken: Vec<usize>,
-    /// The error for the client, with its code; `None`: the reply is `OK`.
+    /// The error for the client, with its code; `None` if the reply is `OK`.
     pub error: Option<Vec<u8>>,
 }
 
@@ -68,7 +68,7 @@ impl Migration {
         self.keys.len()
     }
 
-    /// Appends the AUTH request, if there are credentials; the result is whether there are.
+    /// Appends the AUTH request, if there are credentials; returns whether there are any.
     pub fn push_auth(&self, out: &mut Vec<u8>) -> bool {
         let Some(MigrationCredentials { user, password }) = &self.credentials else { return false };
         let words = [Some(&b"AUTH"[..]), user.as_deref(), Some(password)];

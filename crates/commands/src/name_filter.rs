@@ -1,5 +1,5 @@
-//! Matches names with the pattern of KEYS or a SCAN command. A pattern and names crafted to match slowly
-//! must not delay other clients.
+//! Matches names with the pattern of KEYS or a SCAN command. Even a pattern and names that were chosen to
+//! match slowly must not delay other clients.
 //!
 //! ```text
 //!  names ──► NameFilter::passes ── decided ────────────────────────────► the reply, or nothing
@@ -19,7 +19,8 @@ pub(crate) struct NameFilter<'a> {
     /// `None` lets every name pass.
     pattern: Option<(&'a [u8], Pattern<'a>)>,
     allowance: Allowance,
-    /// Names that passed undecided, each with the number of names that had passed before it.
+    /// Names that passed although their match is undecided, each with the number of names that had passed
+    /// before it.
     undecided: Vec<(usize, Box<[u8]>)>,
     passed: usize,
 }
@@ -46,14 +47,14 @@ impl<'a> NameFilter<'a> {
         true
     }
 
-    /// Whether a name was left undecided; a caller that can end early then does.
+    /// Whether a name was left undecided; a caller that can end early does so then.
     pub(crate) fn has_undecided(&self) -> bool {
         !self.undecided.is_empty()
     }
 
     /// Replies with the items that passed: `head`, then an array in which each item writes `values`
-    /// values. An item that passed undecided is included if its name matches. `items` are in the order
-    /// in which they passed.
+    /// values. An item whose name passed undecided is included if the name then turns out to match. `items`
+    /// are in the order in which they passed.
     pub(crate) fn reply<I: FnOnce(&mut Reply<'_>)>(
         self,
         ctx: &mut ReadCtx<'_>,
@@ -130,8 +131,8 @@ struct Undecided {
 impl Undecided {
     /// Hands the undecided names to another thread, or decides them here.
     fn end(mut self, ctx: &mut ReadCtx<'_>) -> Run {
-        // The read counts as slow whatever is left, because more steps were taken already than a read on
-        // the main thread may take.
+        // The read counts as slow, no matter how much is left, because more steps were taken already than a
+        // read on the main thread may take.
         if ctx.slow.suits(usize::MAX) {
             return ctx.slow.begin(|| SlowRead::new(Vec::new(), self));
         }
@@ -167,5 +168,6 @@ impl Production for Undecided {
     }
 }
 
-/// Number of steps beyond linear work after which a command leaves names undecided: some milliseconds.
+/// Number of steps beyond linear work after which a command leaves names undecided. These steps take some
+/// milliseconds.
 const STEPS_HERE_MAX: usize = 1 << 20;

@@ -10,10 +10,10 @@ use crate::wait::WaitFor;
 pub enum Outcome {
     /// The reply is written.
     Done,
-    /// The reply is written and is, or contains, an error: the result of a script.
+    /// The reply is written and is, or contains, an error that is the result of a script.
     DoneWithError,
-    /// The command must wait and is run again later. The arguments at these positions are replaced, to
-    /// fix their meaning at the first run.
+    /// The command must wait and is run again later. The arguments at these positions are replaced, so that
+    /// in later runs they keep the meaning that they had in the first.
     WaitSince(Box<WaitFor>, Vec<(usize, Vec<u8>)>),
     /// The command must wait and is run again when the awaited event may have happened.
     Wait(Box<WaitFor>),

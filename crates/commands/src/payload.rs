@@ -1,4 +1,4 @@
-//! The payload of DUMP for the root of a value.
+//! Converts the root of a value for the payload of DUMP.
 
 use sluice_persist::rdb::{Dumped, Text};
 use sluice_value::Value;

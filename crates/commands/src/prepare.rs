@@ -1,8 +1,8 @@
 //! Facts about a request that can be computed before its turn: its command, and the hashes of its first keys.
 //!
 //! These are pure functions of the command table, the renames and the hasher of keys, so an I/O thread
-//! can compute them in parallel with the main thread. A [`Preparer`] is an immutable snapshot; the
-//! engine hands out a new one when its configuration changes.
+//! can compute them in parallel with the main thread. A [`Preparer`] is an immutable snapshot; when the
+//! configuration changes, the engine makes a new one.
 
 use crate::renames::Renames;
 use sluice_base::heap;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 /// A request whose command is looked up and whose first keys are hashed.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
-    /// The command, or why there is none.
+    /// The command, or the reason why there is none.
     pub named: Named,
     /// Position of the first key; `usize::MAX` if there is none.
     pub first: usize,
     /// Hash of the first key.
     pub hash: u64,
-    /// Index, among the hashes of the batch, of the hashes of this request's other keys.
+    /// Index of the hashes of this request's other keys in `Hashing::hashes`.
     more_at: u32,
     /// Number of other keys that were hashed.
     more: u16,
@@ -56,7 +56,7 @@ impl Prepared {
 
     /// Position of the member or field that the command looks up. For a few commands of sets and hashes the
     /// argument is not a member; prefetching it costs little. `None` for commands of other types, and for
-    /// those of sorted sets that are neither in [`BY_MEMBER`] nor in [`LAST_MEMBER`].
+    /// commands of sorted sets that are neither in [`BY_MEMBER`] nor in [`LAST_MEMBER`].
     fn member_arg(self) -> Option<MemberArg> {
         let Named::Command(spec) = self.named else { return None };
         match spec.group {
@@ -112,7 +112,7 @@ enum MemberArg {
     AfterKey,
     /// The argument after two keys, which is looked up in both.
     AfterBothKeys,
-    /// The last argument, of whatever number.
+    /// The last argument, however many there are.
     Last,
     /// The argument before the last.
     BeforeLast,
@@ -140,7 +140,8 @@ pub struct Hashing {
     pub hashes: Vec<u64>,
 }
 
-/// Number of keys that are hashed and prefetched together: as many as a processor can load at once.
+/// Number of keys that are hashed and prefetched together. A processor can load about as many cache lines at
+/// once.
 pub const KEYS_AHEAD: usize = 16;
 
 /// The requests of a batch, prepared.
@@ -187,8 +188,8 @@ impl PreparedBatch {
         &self.items
     }
 
-    /// The hashes of the requests' first keys, and those of their other keys. Two iterators rather than
-    /// a chain, so that each compiles to a plain loop.
+    /// The hashes of the requests' first keys, and those of their other keys. These are two iterators rather
+    /// than a chain, so that each compiles to a plain loop.
     #[inline(always)]
     pub fn hashes(&self) -> (impl Iterator<Item = u64>, impl Iterator<Item = u64>) {
         let first = self.items.iter().filter(|item| item.first != Prepared::NOWHERE).map(|item| item.hash);
@@ -215,14 +216,14 @@ impl PreparedBatch {
         }
     }
 
-    /// Prefetches the members or fields that consecutive requests look up in the set, hash or sorted set
-    /// of one key, and in a second key if all of these requests have the same one. `request` returns a
-    /// request by number. A request whose key differs from that of its neighbours is skipped: looking its key
-    /// up once more would cost as much as the prefetch saves.
+    /// Prefetches the members or fields that consecutive requests look up in the set, hash or sorted set of
+    /// one key, and in that of a second key if all of these requests have the same second key. `request`
+    /// returns a request by number. A request whose key differs from that of its neighbours is skipped,
+    /// because looking its key up once more would cost as much as the prefetch saves.
     #[inline]
     pub fn prefetch_members<'r>(&self, db: &Db, request: impl Fn(usize) -> Request<'r>) {
-        // Only the first request and the middle one are checked: most batches hold requests of one kind,
-        // and other batches should pay for no more.
+        // Only the first request and the middle one are checked, because most batches hold requests of one
+        // kind, and other batches should not pay for more checks.
         let [first, _, ..] = self.items.as_slice() else { return };
         if first.concerns_members() || self.items[self.items.len() / 2].concerns_members() {
             self.prefetch_runs(db, request);
@@ -269,13 +270,13 @@ fn second_key_of<'r>(requests: impl Iterator<Item = Request<'r>>) -> Option<&'r 
     keys.all(|key| key == Some(first)).then_some(first)
 }
 
-/// Number of consecutive requests, from the first on, that concern one key whose members the first one's
-/// command looks up; 1 if there is no such run. Reads only these requests and one more.
+/// Number of consecutive requests, from the first on, that concern the same key, if the command of the first
+/// looks up members; 1 if there is no such run. Reads only these requests and one more.
 #[inline]
 fn run_len<'r>(mut requests: impl Iterator<Item = &'r Prepared>) -> usize {
     match requests.next() {
-        // The command is checked first: otherwise runs of other requests for one key would be counted
-        // again from each of their requests.
+        // The command is checked first. Otherwise runs of other requests for one key would be counted again
+        // from each of their requests.
         Some(first) if first.first == 1 && first.concerns_members() => {
             1 + requests.take_while(|item| item.hash == first.hash && item.first == 1).count()
         }
@@ -297,8 +298,8 @@ impl Preparer {
     }
 
     /// Looks up a request's command, hashes at most `KEYS_AHEAD` of its keys, from the first on, and appends
-    /// the result to `batch`. Arity is not checked here: a call with the wrong number of arguments only needs
-    /// its slot in `batch`, because its keys are never used.
+    /// the result to `batch`. Arity is not checked here: a call with the wrong number of arguments also gets
+    /// an entry in `batch`, but its keys are never used.
     #[inline]
     pub fn prepare(&self, request: &Request<'_>, batch: &mut PreparedBatch) {
         batch.hashing.hasher = self.hasher;
@@ -312,7 +313,7 @@ impl Preparer {
         requests.for_each(|request| self.append(request, batch));
     }
 
-    // Inlined into the loop over a batch: a call would copy the request to memory first.
+    // Inlined into the loop over a batch, because a call would copy the request to memory first.
     #[inline(always)]
     fn append(&self, request: Request<'_>, batch: &mut PreparedBatch) {
         let named = match &self.renames {

@@ -1,5 +1,5 @@
-//! Production of a reply piece by piece from roots. A root is a shared owner of a value (`root_of`), which
-//! keeps the value as it was when the command ran.
+//! Produces a reply piece by piece from roots. A root (see `root_of`) is a second owner of a value, and keeps
+//! the value as it was when the command ran.
 
 use sluice_base::Bytes;
 use sluice_keyspace::{Str, ValueRef};
@@ -18,13 +18,12 @@ pub enum Progress {
 /// Makes a reply from shared roots, piece by piece. It knows no keys and no clients.
 pub(crate) trait Production: Send + std::fmt::Debug {
     /// Continues until [`is_piece`] finds the reply long enough, or a step of work is done (one or a few
-    /// milliseconds, except in [`SlowRead::in_one_step`]). Roots that are no longer needed can be removed
-    /// from
+    /// milliseconds, except in [`SlowRead::in_one_step`]). May remove roots that are no longer needed from
     /// `roots`.
     fn go_on(&mut self, roots: &mut Vec<Value>, reply: &mut Reply<'_>) -> Progress;
 }
 
-/// A reply that is made at once, and handed over in pieces.
+/// A reply that is made in one step, and handed over in pieces.
 struct OneStep<F> {
     make: Option<F>,
     made: Vec<u8>,
@@ -61,8 +60,8 @@ pub struct SlowRead {
     production: Box<dyn Production>,
     /// Protocol version of the reply.
     pub proto: Protocol,
-    /// Whether the roots were removed from the keyspace: the read then keeps no earlier version of a value
-    /// alive.
+    /// Whether the command has removed the roots from the keyspace, so that the read does not keep an earlier
+    /// version of a present value in memory.
     is_of_taken: bool,
     /// Length of the last piece in bytes; the next one may be as long.
     last_len: usize,
@@ -99,8 +98,8 @@ impl SlowRead {
         (piece, progress)
     }
 
-    /// Bytes of the roots, including bytes with other owners; 0 for roots that were removed from the
-    /// keyspace.
+    /// Bytes of the roots, including bytes with other owners; 0 for roots that the command has removed from
+    /// the keyspace.
     pub fn root_bytes(&self) -> usize {
         if self.is_of_taken { 0 } else { self.roots.iter().map(Value::heap_bytes).sum() }
     }
@@ -121,7 +120,7 @@ pub(crate) fn is_piece(reply: &mut Reply<'_>) -> bool {
     reply.outbox().len() >= PIECE_BYTES - ELEMENT_BYTES_MAX
 }
 
-/// A shared root of a value: O(1), except for a value inside the block of its entry, which is copied.
+/// A root of a value. O(1), except for a value inside the block of its entry, which is copied.
 pub(crate) fn root_of(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Str(text @ Str::Int(_)) => Value::Str(Bytes::from_vec(text.to_vec())),
@@ -148,8 +147,8 @@ pub(crate) fn root_of(value: ValueRef<'_>) -> Value {
 
 /// Largest length of a piece in bytes, without the values that it shares.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// Largest number of bytes that one element (a field with its value) adds to a piece: larger
-/// values are shared.
+/// Largest number of bytes that one element (a field with its value) adds to a piece. Larger values are
+/// shared, not copied.
 pub(crate) const ELEMENT_BYTES_MAX: usize = 33 << 10;
 /// Runs with fewer bytes are copied when a piece is taken.
 pub(crate) const SHARED_RUN_BYTES_MIN: usize = 4 << 10;

@@ -1,11 +1,12 @@
-//! `rename-command`: names of commands after renaming.
+//! The names of commands after `rename-command`.
 
 use sluice_command::{Named, table};
 use sluice_config::{Config, LoadError, Rename};
 use std::collections::HashMap;
 
-/// Maps a name in lower case to its present meaning, a name in the command table, or to `None` if the
-/// name has no meaning any more. Names that are absent here have their meaning in the table.
+/// Maps a name in lower case to the command (by its name in the command table) that it now calls, or to
+/// `None` if it calls no command any more. Names that are absent here call the command of that name in the
+/// table.
 pub type Renames = HashMap<Box<[u8]>, Option<Box<str>>>;
 
 /// The renames that the configuration's `rename-command` lines define, applied in order. Errors: a line
@@ -39,7 +40,8 @@ fn rename(renames: &mut Renames, line: &Rename) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The command of a call whose first word may have been renamed. Cost: a look-up, and the word in lower case.
+/// The command of a call whose first word may have been renamed. Cost: a look-up, and a copy of the word in
+/// lower case.
 pub fn resolve_renamed(renames: &Renames, call: &[&[u8]]) -> Named {
     let Some(name) = call.first() else { return Named::Unknown };
     match renames.get(&name.to_ascii_lowercase()[..]) {
@@ -53,7 +55,7 @@ pub fn resolve_renamed(renames: &Renames, call: &[&[u8]]) -> Named {
     }
 }
 
-/// The present meaning of a name, as a name in the command table; `None` if it has none.
+/// The command that a name now calls, by its name in the command table; `None` if it calls none.
 fn meaning(renames: &Renames, name: &[u8]) -> Option<Box<str>> {
     match renames.get(name) {
         Some(known) => known.clone(),

@@ -11,7 +11,7 @@ pub enum ReplyMode {
     SkipNext,
     /// The present command gets no reply.
     Skipping,
-    /// The client is becoming a replica: the reply to this command is its last one.
+    /// The client is becoming a replica. The reply to this command is the last one that it receives.
     Attaching,
     /// The client is a replica. A reply in its stream would be read as a command, so any command with a
     /// reply closes the connection.

@@ -8,7 +8,7 @@ use crate::wait::WaitFor;
 /// State of slow reads, kept by the engine.
 #[derive(Debug, Default)]
 pub struct SlowReads {
-    /// Number of threads for slow reads; 0: replies are always produced on the main thread.
+    /// Number of threads for slow reads; if it is 0, replies are always produced on the main thread.
     pub threads: usize,
     /// Number of threads that are producing a reply.
     pub running: usize,
@@ -29,7 +29,8 @@ impl SlowReads {
         self.running < self.threads
     }
 
-    /// Whether slow clients occupy all threads: a new read would wait for these clients, not for work.
+    /// Whether slow clients occupy all threads, so that a new read would wait for these clients and not for
+    /// other reads.
     pub fn are_threads_held(&self) -> bool {
         !self.has_free_thread() && self.held >= self.running
     }
@@ -49,7 +50,7 @@ pub struct SlowReadAsk<'a> {
     /// Whether the client receives the reply.
     pub mode: ReplyMode,
     /// Whether the client can wait for the reply; `false`, for example, inside a transaction or a script,
-    /// because further commands of it may follow.
+    /// because further commands of the transaction or script may follow.
     pub may_wait: bool,
 }
 
@@ -75,8 +76,8 @@ impl SlowReadAsk<'_> {
             ReplyMode::Attaching | ReplyMode::Forbidden => false,
         };
         let can_begin = self.reads.threads > 0 && self.reads.retained_bytes < RETAINED_BYTES_MAX;
-        // A quick read is produced here while slow clients occupy all threads: it delays all clients by
-        // two milliseconds, but on a thread it would wait until other clients have read their replies.
+        // A quick read is produced here while slow clients occupy all threads. It delays all clients by two
+        // milliseconds, but for a thread it would have to wait until other clients have read their replies.
         let is_quick = elements / QUICK_MULTIPLE <= self.elements_max;
         let is_better_here = is_quick && self.reads.are_threads_held();
         let is_possible = is_clients && self.may_wait && can_begin && !is_better_here;
@@ -115,5 +116,5 @@ impl SlowReadAsk<'_> {
 const QUICK_MULTIPLE: usize = 4;
 /// If slow reads alone hold this many bytes, replies are produced on the main thread.
 const RETAINED_BYTES_MAX: usize = 64 << 20;
-/// Number of bytes of a string that take as long as an element: 4,096 elements are 1 MiB.
+/// Number of bytes of a string that count as one element, so that 4,096 elements are 1 MiB.
 const BYTES_OF_ELEMENT: usize = 256;

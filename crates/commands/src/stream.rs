@@ -1,7 +1,8 @@
 //! Streams.
 //!
-//! `add.rs` has the commands that change entries, `read.rs` those that read and wait, `group.rs` consumer
-//! groups, `claim.rs` pending entries, `remove.rs` deletions that respect groups, `info.rs` XINFO.
+//! `add.rs` has the commands that add and delete entries, `read.rs` those that read and wait, `group.rs`
+//! XGROUP, `claim.rs` the commands on pending entries, `remove.rs` deletions that respect groups, and
+//! `info.rs` XINFO.
 
 mod add;
 mod claim;

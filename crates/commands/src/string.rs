@@ -94,8 +94,8 @@ fn remove_if(ctx: &mut WriteCtx<'_>, args: Args<'_>, holds: impl FnOnce(Str<'_>)
     Ok(Outcome::Done)
 }
 
-/// Removes the first key, which exists. DEL is propagated in place of the command, because DEL works even on
-/// a replica whose value differs.
+/// Removes the first key, which exists. DEL is propagated in place of the command, because DEL removes the
+/// key even on a replica whose value differs.
 fn remove(ctx: &mut WriteCtx<'_>, args: Args<'_>) {
     let key = args.key(1);
     ctx.db.remove(key, Event::Del);

@@ -5,13 +5,13 @@ use sluice_value::Type;
 /// The event for which a client waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
-    /// The end of the condition for which the gate or a handler has postponed the request, for example CLIENT
-    /// PAUSE or a failover.
+    /// The end of the condition for which the gate (the checks before a command runs) or a handler has
+    /// postponed the request, for example CLIENT PAUSE or a failover.
     Pause,
     /// The end of a suspended transaction or script; the request has not been processed yet.
     Held,
-    /// The turn to run a script or function: scripts have used up their share of the time, or other clients
-    /// already wait for their turn.
+    /// The client's turn to run a script or function, because scripts have used up their share of the time,
+    /// or because other clients already wait for their turn.
     Turn,
     /// The end of the client's own EXEC, which is suspended.
     Unit,
@@ -21,7 +21,7 @@ pub enum WaitFor {
     Users,
     /// The end of earlier loads of user files; the command is then run again.
     UserLoads,
-    /// The end of the server, which waits for its replicas or for the takeover by one of them.
+    /// The end of the server process, which first waits for its replicas, or for one of them to take over.
     Shutdown,
     /// A thread that can produce the reply.
     SlowRead {
@@ -45,7 +45,7 @@ pub enum WaitFor {
         /// Offset that they must acknowledge. A handler leaves 0; `Engine::park` sets it once the
         /// command is in the stream.
         offset: u64,
-        /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
+        /// Time of the monotonic clock, in ms, at which the wait ends; 0 means never.
         deadline_ms: u64,
     },
     /// Acknowledgements of replicas, for WAIT and WAITAOF.
@@ -56,7 +56,7 @@ pub enum WaitFor {
         offset: u64,
         /// For WAITAOF: the condition on this server's AOF; `None` for WAIT.
         local: Option<LocalWait>,
-        /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
+        /// Time of the monotonic clock, in ms, at which the wait ends; 0 means never.
         deadline_ms: u64,
     },
 }
@@ -83,7 +83,7 @@ pub struct BlockOn {
     pub wanted: Type,
     /// Whether the wait also ends when a key is deleted or changes its type.
     pub ends_without_key: bool,
-    /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
+    /// Time of the monotonic clock, in ms, at which the wait ends; 0 means never.
     pub deadline_ms: u64,
 }
 
@@ -110,7 +110,7 @@ impl WaitFor {
         }
     }
 
-    /// Time of the monotonic clock, in ms, at which the wait ends; 0: never.
+    /// Time of the monotonic clock, in ms, at which the wait ends; 0 means never.
     pub fn deadline_ms(&self) -> u64 {
         match self {
             WaitFor::Pause

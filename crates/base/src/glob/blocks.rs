@@ -1,5 +1,5 @@
-//! Finds the first match of the elements between two stars: 256 elements at a time, at many positions of the
-//! text at once.
+//! Finds the first match of the elements between two stars. The search compares 256 elements at a time, at
+//! many positions of the text in parallel.
 //!
 //! ```text
 //!  positions that may be a match   1 1 1 1 1 1 1 …     one bit each, PositionS at a time
@@ -127,7 +127,8 @@ impl<const WORDS: usize> ElementPart<WORDS> {
             part.elements += 1;
             *p = next;
         }
-        // The table holds the bytes at which membership changes; XOR with the byte before yields membership.
+        // So far the table marks the bytes at which membership changes. XOR with the preceding byte's entry
+        // yields membership.
         for byte in 1..256 {
             let before = part.matching[byte - 1];
             part.matching[byte].iter_mut().zip(before).for_each(|(word, before)| *word ^= before);

@@ -8,12 +8,12 @@ use crate::text;
 use sluice_base::quote::{Dialect, next_word};
 use std::str::FromStr;
 
-/// Words on the line of a node before its slots.
+/// Number of words on the line of a node before the node's slots.
 const WORDS_MIN: usize = 8;
 /// Difference between the bus port and the port of clients, for lines that name no bus port.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
-/// The reason that a line cannot be read, as the end of a sentence.
+/// The reason why a line cannot be read, in words that end a sentence of the log.
 pub(super) type Damage = &'static str;
 
 /// A line from which neither a node nor epochs can be read.
@@ -89,7 +89,8 @@ fn split(line: &[u8]) -> (Vec<Vec<u8>>, Option<Damage>) {
                 words.push(word);
                 rest = after;
             }
-            // The splitter takes a zero byte for the end of the line, but slots may follow the byte.
+            // The splitter takes a zero byte for the end of the line. The byte is reported, because slots may
+            // follow it.
             Ok(None) => return (words, rest.contains(&0).then_some("it has a zero byte")),
             Err(_) => return (words, Some("its quotes do not end")),
         }
@@ -162,8 +163,8 @@ fn node(id: NodeId, flags: &[u8]) -> NodeLine {
             b"handshake" => is_handshake = true,
             b"noaddr" => line.node.is_without_address = true,
             b"nofailover" => line.node.no_failover = true,
-            // A suspicion (`fail?`) is not restored: this process suspects the node itself if the node does
-            // not answer.
+            // A suspicion (`fail?`) is not restored, because this process will itself suspect the node if the
+            // node does not answer.
             b"fail?" | b"noflags" => {}
             _ => line.notes.push(LineNote::UnknownFlag(flag.to_vec())),
         }
@@ -277,7 +278,7 @@ fn place(line: &mut NodeLine, word: &[u8], transport: BusTransport) -> Result<()
         (Some(tcp), Some(tls), _) => (tcp, tls),
         (Some(tcp), None, _) => (tcp, port),
         (None, Some(tls), _) => (port, tls),
-        // The line was written by a version that knew only one port.
+        // The line has only one port, because an old version wrote it.
         (None, None, BusTransport::Tcp) => (port, 0),
         (None, None, BusTransport::Tls) => (0, port),
     };
@@ -287,7 +288,8 @@ fn place(line: &mut NodeLine, word: &[u8], transport: BusTransport) -> Result<()
     Ok(())
 }
 
-/// The value that was read. If there is none, the default, and the value in the file is noted as ignored.
+/// The value that was read. If there is none, returns the default and reports that the value in the file is
+/// ignored.
 fn value<T: Default>(notes: &mut Vec<LineNote>, name: &'static str, read: Option<T>) -> T {
     if read.is_none() {
         notes.push(LineNote::BadValue(name));

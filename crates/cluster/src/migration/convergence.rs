@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
-/// A hold begins when the estimate is at most this long, or the export has no limit.
+/// A hold begins when the estimate is at most this long, or at once if the export has no limit.
 const HOLD_BELOW_NS: u64 = 10 * MS;
 /// A hold ends if it has not led to the pause after this time.
 const HOLD_NS_MAX: u64 = 20 * MS;
@@ -61,14 +61,14 @@ enum ConvergenceStage {
     },
 }
 
-/// Limits the rate of writes to a part of the rate at which the stream is sent.
+/// Limits the rate of writes to a fraction of the rate at which the stream is sent.
 #[derive(Clone, Copy, Debug)]
 struct Brake {
     /// Bytes that may be written now; negative after an excess.
     credit: i64,
-    /// When credit was last added.
+    /// Time at which credit was last added, ns.
     credited_ns: u64,
-    /// Since when no writer is let in; `None` while writers are let in.
+    /// Time since which no writer is let in, ns; `None` while writers are let in.
     closed_since_ns: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ impl Convergence {
         }
     }
 
-    /// Since when writers wait for the pause, ns. The brake's waiting time does not count.
+    /// Time since which writers wait for the pause, ns. The brake's waiting time does not count.
     pub fn holds_since_ns(&self) -> Option<u64> {
         match self.stage {
             ConvergenceStage::Flowing { .. } => None,
@@ -119,8 +119,8 @@ impl Convergence {
         self.brake.is_some()
     }
 
-    /// Decides by the state of the stream: `unsent` bytes wait, and `left` bytes were sent since the stream's
-    /// beginning. The caller calls this at most once in an event loop iteration.
+    /// Decides by the state of the stream: `unsent` bytes wait to be sent, and `left` bytes have been sent
+    /// since the stream began. The caller calls this at most once in an event loop iteration.
     pub fn step(&mut self, now_ns: u64, unsent: u64, left: u64) -> ConvergenceStep {
         self.sample(now_ns, left);
         if let ConvergenceStage::Paused { .. } = self.stage {
@@ -153,7 +153,7 @@ impl Convergence {
         }
     }
 
-    /// Takes note of `bytes` that writers have added to the stream.
+    /// Records that writers have added `bytes` to the stream.
     pub fn written(&mut self, now_ns: u64, bytes: usize) {
         if let Some(brake) = &mut self.brake {
             brake.credit -= i64::try_from(bytes).unwrap_or(i64::MAX).min(i64::MAX / 4);
@@ -229,7 +229,7 @@ impl Convergence {
 mod tests {
     use super::*;
 
-    /// A simulated stream that is sent at one rate while writers fill it at another, in steps of 1 ms.
+    /// A simulated stream in steps of 1 ms: it is sent at one rate, and writers fill it at another.
     struct Flow {
         convergence: Convergence,
         now_ms: u64,
@@ -237,7 +237,7 @@ mod tests {
         left: u64,
         drain_per_ms: u64,
         writes_per_ms: u64,
-        /// How long writers have waited without a break, ms: at present, and the longest time so far.
+        /// Time that writers have waited without a break, ms: the present wait, and the longest one so far.
         waited: (u64, u64),
         /// Bytes added by writers.
         written: u64,
@@ -262,7 +262,7 @@ mod tests {
         fn pass(&mut self) -> ConvergenceStep {
             self.now_ms += 1;
             let now_ns = self.now_ms * MS;
-            // Writers add small pieces, and ask before each.
+            // Writers add small pieces, and ask `holds` before each piece.
             for _ in 0..16 {
                 if !self.convergence.holds() {
                     let bytes = self.writes_per_ms / 16;

@@ -15,7 +15,7 @@ impl OwnersOfRanges {
     /// Adds a range; all ranges must have one owner.
     ///
     /// # Errors
-    /// The error for the client: a slot has no owner, or another one than those before.
+    /// The error for the client: a slot has no owner, or another owner than the earlier slots.
     pub(crate) fn add(&mut self, m: &ClusterMachine, first: HashSlot, last: HashSlot) -> Result<(), String> {
         for slot in (first.number()..=last.number()).filter_map(HashSlot::new) {
             let owner = m.table.owner(slot);

@@ -1,5 +1,5 @@
-//! A move from this node: operators' commands, the target's messages, holding writes back, the end (A-10
-//! to ).
+//! A move from this node. This file handles operators' commands, the target's messages, the holding back of
+//! writes, and the end of the job.
 //!
 //! Invariant: from [`ExportState::FailoverGranted`] on the target may own the slots. Then the end of the
 //! connection, CANCELSLOTMIGRATIONS and a flush do not end the job. The job then ends when the map has
@@ -157,7 +157,7 @@ fn image_sent(m: &mut ClusterMachine, name: JobName) {
     change(m, name, ExportState::Replicating);
 }
 
-/// Handles that writes to the job's slots are held back from now on; the stream has all earlier writes and
+/// Called when writes to the job's slots are held back from now on; the stream has all earlier writes and
 /// PAUSED.
 fn held(m: &mut ClusterMachine, name: JobName, left: u64) {
     let unpauses = m.time.now.saturating_add(m.settings.manual_failover_timeout_ms.saturating_mul(2));
@@ -216,7 +216,7 @@ fn converge(m: &mut ClusterMachine, name: JobName) {
     }
 }
 
-/// Handles a change of directives: pauses that a debug switch has prevented begin now.
+/// Handles a change of directives. Pauses that a debug switch has prevented so far begin now.
 pub(crate) fn settings_changed(m: &mut ClusterMachine) {
     for name in m.keys.moves.unfinished_exports() {
         let is_waiting = |job: &mut ExportJob| job.state == ExportState::WaitingToPause;
@@ -234,8 +234,8 @@ fn granted(m: &mut ClusterMachine, name: JobName) {
     let Some(unpauses) = job.unpauses.filter(|at| *at >= now) else {
         return fail(m, name, "Unpaused before failover completed");
     };
-    // No slots are granted during a manual failover: the replica that is about to take over does not know
-    // of the grant, and would claim these slots, too.
+    // No slots are granted during a manual failover, because the replica that is about to take over does not
+    // know of the grant, and would claim these slots, too.
     if m.failover.paused != ManualFailover::Off {
         return fail(m, name, "A manual failover is in progress");
     }
@@ -276,8 +276,8 @@ pub(crate) fn fail_all(m: &mut ClusterMachine, why: &'static str) {
     m.keys.moves.unfinished_exports().into_iter().for_each(|name| fail(m, name, why));
 }
 
-/// Handles that a database was emptied: all exports fail, except those whose slots the target may own. If
-/// these failed, writes would continue here, and be lost to the target's claim.
+/// Called when a database was emptied. All exports fail, except those whose slots the target may own already.
+/// If these failed, writes would continue here, and would be lost when the target claims the slots.
 pub(crate) fn flushed(m: &mut ClusterMachine) {
     for name in m.keys.moves.unfinished_exports() {
         let is_granted = |job: &mut ExportJob| job.state == ExportState::FailoverGranted;
@@ -287,7 +287,8 @@ pub(crate) fn flushed(m: &mut ClusterMachine) {
     }
 }
 
-/// The work of a tick: ACKs, targets that are silent for too long, pauses that are over.
+/// Does the work of a tick: sends ACKs, and ends jobs whose target is silent for too long or whose pause is
+/// over.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let now = m.time.now;
     for name in m.keys.moves.unfinished_exports() {
@@ -321,7 +322,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     }
 }
 
-/// The end of a step: checks the owners of each job's slots in the map.
+/// Runs at the end of a step: checks the owners of each job's slots in the map.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     for name in m.keys.moves.unfinished_exports() {
         let Some(job) = m.keys.moves.unfinished_export(name) else { continue };
@@ -353,8 +354,8 @@ pub(crate) fn has_granted(m: &ClusterMachine) -> bool {
     m.keys.moves.exports().any(|job| job.state == ExportState::FailoverGranted)
 }
 
-/// Whether a claim of `to` for a slot of this node counts whatever the epochs are, because the slot was
-/// granted to it.
+/// Whether a claim of `to` for a slot of this node counts no matter what the epochs are, because the slot was
+/// granted to `to`.
 pub(crate) fn is_granted(m: &ClusterMachine, slot: HashSlot, to: NodeIx) -> bool {
     m.keys.moves.exports().any(|job| {
         job.state == ExportState::FailoverGranted
@@ -367,8 +368,8 @@ fn fail(m: &mut ClusterMachine, name: JobName, why: impl Into<Cow<'static, str>>
     end(m, name, ExportState::Failed, why.into());
 }
 
-/// Ends a job: its connection closes, and writes that were held back are executed here or redirected, as
-/// the map of that moment says.
+/// Ends a job. Its connection closes, and writes that were held back are executed here or redirected,
+/// depending on the map at that moment.
 fn end(m: &mut ClusterMachine, name: JobName, state: ExportState, message: Cow<'static, str>) {
     let Some(job) = m.keys.moves.unfinished_export(name) else { return };
     if job.state == ExportState::FailoverGranted && state != ExportState::Success {

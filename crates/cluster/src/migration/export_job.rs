@@ -18,7 +18,7 @@ pub(crate) enum ExportState {
     Snapshotting,
     /// The snapshot has been sent.
     Replicating,
-    /// The target has the snapshot: writes are held back as soon as few bytes are unsent.
+    /// The target has the snapshot; writes will be held back as soon as few bytes are unsent.
     WaitingToPause,
     /// Writes are held back.
     FailoverPaused,
@@ -77,9 +77,9 @@ pub(crate) struct ExportJob {
     pub(crate) acked_s: i64,
     /// Time of the target's last ACK on the monotonic clock; the beginning of the job if no ACK arrived.
     pub(crate) acked: Ms,
-    /// When a tick last sent an ACK.
+    /// Time at which a tick last sent an ACK.
     pub(crate) said_ack: Option<Ms>,
-    /// When writes continue, whatever the state of the move; `None` before they are held back.
+    /// Time at which writes continue, whatever the state of the move is; `None` before they are held back.
     pub(crate) unpauses: Option<Ms>,
 }
 

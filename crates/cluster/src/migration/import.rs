@@ -1,4 +1,5 @@
-//! A move to this node: the source's messages, the takeover, failures.
+//! A move to this node. This file handles the source's messages, the takeover of the slots, and failures
+//!
 
 use super::contested;
 use super::export;
@@ -169,7 +170,8 @@ fn heard(m: &mut ClusterMachine, name: JobName, at: Ms) {
     }
 }
 
-/// The work of a tick: ACKs, jobs whose source is silent for too long, exports, and the length of the list.
+/// Does the work of a tick: sends ACKs, fails jobs whose source is silent for too long, does the tick of the
+/// exports, and limits the length of the list.
 pub(crate) fn tick(m: &mut ClusterMachine) {
     let now = m.time.now;
     for name in m.keys.moves.open() {
@@ -189,7 +191,7 @@ pub(crate) fn tick(m: &mut ClusterMachine) {
     m.keys.moves.trim(m.settings.migration.log_len_max);
 }
 
-/// The end of a step: checks each job against the map and the role, and claims granted slots.
+/// Runs at the end of a step: checks each job against the map and the role, and claims granted slots.
 pub(crate) fn advance(m: &mut ClusterMachine) {
     if !std::mem::take(&mut m.keys.moves.wants_look) && !m.todo.map {
         return;
@@ -214,11 +216,11 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     }
 }
 
-/// The reason that this node claims no slots now: another node has this node's place, or may get it. `None`
-/// if this node may claim slots.
+/// The reason why this node must not claim slots now, for example that another node may have taken this
+/// node's place; `None` if it may claim slots.
 fn obstacle(m: &ClusterMachine) -> Option<&'static str> {
-    // No slots are claimed while a replica of this node is about to take over: the claim's new epoch would
-    // outbid the replica's.
+    // No slots are claimed while a replica of this node is about to take over, because the claim's new epoch
+    // would outbid the replica's.
     if m.failover.paused != ManualFailover::Off || m.time.now < m.failover.voted_until {
         return Some("A manual failover is in progress");
     }
@@ -263,8 +265,8 @@ fn claim(m: &mut ClusterMachine, name: JobName, slots: &SlotSet, source: Option<
     }
 }
 
-/// Handles that the claim of a job is durable. Returns the source, which is sent a PING so that it answers
-/// with a header: the claim itself is a PONG and gets no answer.
+/// Called when the claim of a job is durable. Returns the source, to which the caller sends a PING so that it
+/// answers with a header; the claim itself is a PONG and gets no answer.
 pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) -> Option<NodeIx> {
     let my_ix = m.table.my_ix();
     let is_claimed = |job: &&mut ImportJob| job.state == ImportState::FailoverGranted(Takeover::Claimed);
@@ -286,8 +288,8 @@ pub(crate) fn taken_over(m: &mut ClusterMachine, name: JobName) -> Option<NodeIx
     source.and_then(|source| m.table.find(&source))
 }
 
-/// Makes a job of this node, which is a replica now, a job of its primary: this node no longer deletes keys
-/// for the job.
+/// Makes a job of this node, which is a replica now, a job of its primary, so that this node no longer
+/// deletes keys for the job.
 fn hand_over(m: &mut ClusterMachine, name: JobName) {
     order(m, MigrationOrder::Close { job: name });
     change(m, name, ImportState::OccurringOnPrimary);
@@ -309,7 +311,7 @@ fn reported(m: &mut ClusterMachine, job: &SlotMove, from: ReportSource) {
     }
 }
 
-/// Fails a job that was reported to this node and cannot continue: the host deletes its keys, and then the
+/// Fails a job that was reported to this node and cannot continue. The host deletes its keys, and then the
 /// job ends.
 fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
     if m.keys.moves.unfinished(job.name).is_none() {

@@ -87,11 +87,11 @@ pub(crate) struct ImportJob {
     pub(crate) updated_s: i64,
     /// Time of the source's last ACK, seconds since the epoch; the beginning of the job if no ACK arrived.
     pub(crate) acked_s: i64,
-    /// When the source sent something last.
+    /// Time at which the source last sent bytes.
     pub(crate) heard: Ms,
-    /// When this node sent its last ACK.
+    /// Time at which this node sent its last ACK.
     pub(crate) said_ack: Option<Ms>,
-    /// When this node learnt that the source holds writes back, and began to ask for the slots.
+    /// Time at which this node learnt that the source holds writes back, and began to ask for the slots.
     pub(crate) requested: Option<Ms>,
 }
 

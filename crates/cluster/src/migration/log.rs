@@ -62,7 +62,7 @@ impl MoveLog {
         })
     }
 
-    /// The newest import with this name: names of finished jobs may be used again.
+    /// The newest import with this name, because names of finished jobs may be used again.
     pub(crate) fn find(&mut self, name: JobName) -> Option<&mut ImportJob> {
         self.jobs.iter_mut().find_map(|job| match job {
             MoveJob::Import(job) if job.name() == name => Some(job),

@@ -1,8 +1,8 @@
 //! Finds messages in a stream of bytes: the first bytes of a message, and a buffer for an incomplete one.
 //!
 //! Invariants: (1) memory is proportional to the bytes received, never to a length in a message; (2) at
-//! most one message is kept, and none that is longer than its type and sender allow: the bytes of a
-//! longer message are counted and skipped; (3) the result is a function of the bytes, however they are
+//! most one message is kept, and none that is longer than its type and sender allow, because the bytes
+//! of a longer message are counted and skipped; (3) the result is a function of the bytes, however they are
 //! split.
 
 use super::layout::{self, field, u16_at, u32_at};
@@ -16,7 +16,8 @@ const SENDER_END: usize = layout::SENDER + ID_LEN;
 /// The longest message whose length does not depend on clients: a header, 65,535 entries, extensions.
 pub const MESSAGE_MAX: usize =
     layout::HEADER_LEN + layout::ENTRY_LEN * u16::MAX as usize + layout::EXTENSIONS_MAX;
-/// Bytes of memory that a buffer keeps between messages; a longer buffer is shrunk after its message.
+/// Bytes of memory that a buffer keeps between messages; a buffer that has grown beyond this size is shrunk
+/// after its message.
 pub const BUFFER_MIN: usize = 1_024;
 /// Size from which on a buffer grows by an eighth instead of doubling, so that little of it is unused.
 const DOUBLE_MAX: usize = 1 << 20;
@@ -58,8 +59,8 @@ impl MessagePrefix {
     }
 }
 
-/// Bytes that are no message: `Bad message length or signature received on the Cluster bus`. The
-/// connection is closed.
+/// Bytes that are no message. The log line is `Bad message length or signature received on the Cluster bus`,
+/// and the connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadPrefix;
 
@@ -115,8 +116,8 @@ impl ReceiveBuffer {
     ///
     /// `None` when all of `input` is consumed. A message that is completely in `input` is not copied.
     /// `published_max` is the longest published or module message that a known sender may send; `is_known`
-    /// says whether the sender is known: its argument is the id in the header, or `None` for the node of
-    /// the link.
+    /// says whether the sender is known. The argument of `is_known` is the id in the header, or `None` for
+    /// the node of the link.
     pub fn next<'a, 'b: 'a>(
         &'a mut self,
         input: &mut &'b [u8],

@@ -24,14 +24,14 @@ impl<'a> Gossip<'a> {
     }
 
     /// Whether the message has extensions, even if all of them are unknown. A message without extensions
-    /// resets all values that extensions carry (W-10).
+    /// resets all values of the sender that extensions could have set (W-10).
     pub fn has_extensions(&self) -> bool {
         self.extensions.is_some()
     }
 
     /// The entries; none at all if one of them has a malformed id (G-11). Entries without a usable
-    /// address are left out: those whose text has no NUL or may not be stored, and those without a
-    /// port unless the node is NOADDR.
+    /// address are left out. These are entries whose text has no NUL or may not be stored, and entries
+    /// without a port unless the node is NOADDR.
     ///
     /// Flags are as on the wire; the reader decides which bits to believe (G-10).
     pub fn entries(&self) -> impl Iterator<Item = GossipEntry<'a>> + use<'a> {
@@ -188,8 +188,8 @@ impl GossipBuffer {
         true
     }
 
-    /// Replaces the extensions, in the reference's order (W-8): those of names, addresses, ports and
-    /// zone that have a value, `forgotten`, the shard.
+    /// Replaces the extensions, in the reference's order (W-8): first the names, addresses, ports and zone
+    /// that have a value, then `forgotten`, then the shard.
     ///
     /// Forgotten nodes that exceed [`layout::EXTENSIONS_MAX`] are left out, because receivers skip a message
     /// that is too long.

@@ -1,4 +1,4 @@
-//! The reason that a message is dropped: rule, offset and log line.
+//! The reason why a message is dropped, with the broken rule, the offset and the log line.
 
 use super::layout::name_of;
 use std::fmt;
@@ -72,7 +72,7 @@ pub enum Breach {
         /// The sum of the lengths of the parts.
         expected: usize,
     },
-    /// The sender's id is malformed. A handshake on the link ends.
+    /// The sender's id is malformed. If the link is in handshake, the handshake ends.
     SenderId,
     /// Another id is malformed: the primary's, one in the body, that of a forgotten node or of a shard.
     Id,
@@ -102,7 +102,7 @@ impl InvalidMessage {
         }
     }
 
-    /// Whether the log has a line about the message; another version is passed over in silence.
+    /// Whether the message is logged; messages of another version are dropped without a log line.
     pub fn is_logged(&self) -> bool {
         !matches!(self.breach, Breach::Version(_))
     }

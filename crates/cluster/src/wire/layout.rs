@@ -49,9 +49,9 @@ pub(super) const UPDATE_LEN: usize = 8 + ID_LEN + BITMAP_LEN;
 
 /// Bytes of an extension's header: length, type, two zero bytes.
 pub(super) const EXTENSION_HEAD: usize = 8;
-/// The most bytes of extensions that are written into one message, and the part that they have in the
-/// greatest length of a message that is read. The largest case is a full list of forgotten nodes: 1,024
-/// extensions of 56 bytes are 56 KiB.
+/// The most bytes of extensions that are written into one message, and also the number of bytes that the
+/// length limit of received messages allows for extensions. The largest case is a full list of
+/// forgotten nodes: 1,024 extensions of 56 bytes are 56 KiB.
 pub const EXTENSIONS_MAX: usize = 64 * 1_024;
 
 /// The bits of `MessageFlags` in byte 2253 of the header (W-2).
@@ -72,8 +72,8 @@ pub(super) mod extension {
     pub(crate) const ZONE: u16 = 8;
 }
 
-/// Redis 8 sends a secret under the number that is `CLIENT_IPV4` here. Whether the extension is that
-/// secret: 40 hexadecimal digits without NUL, longer than any IPv4 address.
+/// Whether an extension is the secret that Redis 8 sends under the number that is `CLIENT_IPV4` here: 40
+/// hexadecimal digits without NUL, longer than any IPv4 address.
 pub(super) fn is_secret_of_redis(kind: u16, payload: &[u8]) -> bool {
     kind == extension::CLIENT_IPV4 && payload.len() == 40 && payload.iter().all(u8::is_ascii_hexdigit)
 }

@@ -31,7 +31,7 @@ pub enum MessageType {
     PublishShard = 10,
 }
 
-/// Properties of a node, in its own header or in gossip about it: bits of W-3.
+/// Properties of a node, in its own header or in gossip about it; W-3 lists the bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFlags(pub u16);
 
@@ -42,7 +42,7 @@ impl NodeFlags {
     pub const REPLICA: NodeFlags = NodeFlags(0x0002);
     /// The node does not answer the sender of the flags.
     pub const PFAIL: NodeFlags = NodeFlags(0x0004);
-    /// The node has failed: a quorum agrees.
+    /// The node has failed, because a quorum agrees.
     pub const FAIL: NodeFlags = NodeFlags(0x0008);
     /// The node is the sender of the flags.
     pub const MYSELF: NodeFlags = NodeFlags(0x0010);
@@ -56,7 +56,8 @@ impl NodeFlags {
     pub const MIGRATE_TO: NodeFlags = NodeFlags(0x0100);
     /// The replica does not start a failover by itself.
     pub const NOFAILOVER: NodeFlags = NodeFlags(0x0200);
-    /// The node reads extensions. It is read in gossip about the node; in a header, EXT_DATA counts instead.
+    /// The node reads extensions. This flag is read in gossip about the node; in the node's own header,
+    /// EXT_DATA counts instead.
     pub const EXTENSIONS: NodeFlags = NodeFlags(0x0400);
     /// The node reads published messages with a light header.
     pub const LIGHT_PUBLISH: NodeFlags = NodeFlags(0x0800);
@@ -95,7 +96,7 @@ pub struct MessageFlags {
 pub struct BusHeader<'a> {
     /// The highest epoch of elections that the sender knows.
     pub current_epoch: ClusterEpoch,
-    /// The version of `slots`: the sender's, or that of its primary.
+    /// The epoch of `slots`: the config epoch of the sender, or of its primary if it is a replica.
     pub config_epoch: ClusterEpoch,
     /// The sender's replication offset; a replica sends the offset that it has processed (N-8).
     pub offset: u64,
@@ -105,7 +106,8 @@ pub struct BusHeader<'a> {
     pub slots: &'a [u8; BITMAP_LEN],
     /// The sender's primary; `None` for a primary.
     pub replica_of: Option<NodeId>,
-    /// The address that the sender announces, as text without NUL; empty: that of the connection.
+    /// The address that the sender announces, as text without NUL. If it is empty, the address of the
+    /// connection counts.
     pub ip: &'a str,
     /// The port for clients: the TLS port if the sender has `tls-cluster yes`, or the TCP port.
     pub port: u16,
@@ -126,7 +128,7 @@ pub struct BusHeader<'a> {
 pub enum BusMessage<'a> {
     /// A message with a full header, which names the sender.
     Full(BusHeader<'a>, MessageBody<'a>),
-    /// A message that names no sender: it belongs to the node of its connection (W-4).
+    /// A message that names no sender. The node of its connection counts as the sender (W-4).
     Light(LightBody<'a>),
 }
 
@@ -162,7 +164,7 @@ pub enum MessageBody<'a> {
     ManualFailoverStart,
     /// A message between modules; its contents are not read.
     Module,
-    /// A message of an unknown type; its header counts (W-13).
+    /// A message of an unknown type; only its header is used (W-13).
     Unknown(u16),
 }
 
@@ -188,8 +190,8 @@ pub struct PublishedMessage<'a> {
 
 /// Gossip about other nodes in PING, PONG and MEET, and extensions about the sender.
 ///
-/// Entries are parsed by an iterator, not collected in a list: a message may have 65,535 of them. Their
-/// number and ids are checked already, and their addresses when they are parsed.
+/// Entries are parsed by an iterator, not collected in a list, because a message may have 65,535 of them.
+/// Their number and ids have been checked already; their addresses are checked when they are parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gossip<'a> {
     /// The entries' bytes, 104 each; [`Gossip::entries`] parses them.
@@ -206,11 +208,11 @@ pub struct Gossip<'a> {
 pub struct GossipEntry<'a> {
     /// The node that the entry is about.
     pub node: NodeId,
-    /// When the sender sent the unanswered ping to the node: wall time in seconds, 0 for none.
+    /// Time at which the sender sent the unanswered ping to the node, as wall time in seconds; 0 for none.
     pub ping_sent_s: u32,
-    /// When the sender last received a pong of the node: wall time in seconds.
+    /// Time at which the sender last received a pong of the node, as wall time in seconds.
     pub pong_received_s: u32,
-    /// The address as text without NUL. Entries without a NUL are skipped.
+    /// The address as text without NUL. Entries in which no NUL ends the address are skipped.
     pub ip: &'a str,
     /// The port for clients: the TLS port if the sender has `tls-cluster yes`, or the TCP port.
     pub port: u16,
@@ -245,7 +247,7 @@ pub enum Extension<'a> {
     AvailabilityZone(&'a [u8]),
 }
 
-/// A node that an operator has forgotten, and for how many seconds it stays so.
+/// A node that an operator has forgotten, and the number of seconds for which it stays forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForgottenNode {
     /// The id of the forgotten node.

@@ -2,8 +2,8 @@
 //!
 //! Invariants: (1) the parser allocates no memory; (2) a parsed message has passed every rule about
 //! lengths, ids and epochs (only gossip may have malformed ids, and is ignored then), so that its reader can
-//! change state at once; (3) the parser accepts the same messages as the reference, except for
-//! and X-7.
+//! change state without further checks; (3) the parser accepts the same messages as the reference, except for
+//!
 
 use super::invalid::{Breach, InvalidMessage};
 use super::layout::{self, extension, field, u16_at, u32_at, u64_at, until_nul};
@@ -228,7 +228,7 @@ impl<'a> RawMessage<'a> {
     }
 }
 
-/// Checks the payload of an extension; an unknown extension passes.
+/// Checks the payload of an extension; an extension of unknown type passes.
 fn check_payload(kind: u16, payload: &[u8]) -> Result<(), Breach> {
     let at_least = |least: usize| {
         if payload.len() < least { Err(Breach::ExtensionShort { kind }) } else { Ok(()) }

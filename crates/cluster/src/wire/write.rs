@@ -1,5 +1,5 @@
-//! Writes messages in the form of the reference: every field of the header in every type, zeros in
-//! unused fields (W-1).
+//! Writes messages in the form of the reference: messages of every type have every field of the header, and
+//! unused fields have zeros (W-1).
 
 use super::gossip::ip_field;
 use super::layout;
@@ -161,7 +161,8 @@ fn push_body(out: &mut Vec<u8>, body: &MessageBody<'_>) {
     }
 }
 
-/// The lengths fit into their fields, because the length of the whole message does.
+/// Appends a published message with its lengths. The lengths fit into their fields, because the length of the
+/// whole bus message does.
 fn push_published(out: &mut Vec<u8>, published: &PublishedMessage<'_>) {
     for part in [published.channel, published.message] {
         out.extend_from_slice(&(part.len() as u32).to_be_bytes());

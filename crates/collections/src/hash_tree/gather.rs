@@ -1,4 +1,4 @@
-//! Building a tree of many members at once.
+//! Builds a tree of many members in one pass.
 //!
 //! If members were inserted one by one, each would be searched in its leaf, and every leaf would be split
 //! several times. Instead, members that are known to be distinct are gathered with their hashes, sorted,

@@ -5,8 +5,8 @@
 //!  40 bytes │ room bytes │ room × u16, LE  │ one after the other, in the order of slots   │
 //! ```
 //!
-//! A look-up in a large table waits for memory twice: for the cache lines from the head to the offsets,
-//! which are prefetched together as soon as the leaf is known, and for the cache line of the entry.
+//! A look-up in a large table waits for memory twice: first for the cache lines from the head to the offsets,
+//! which are prefetched together as soon as the leaf is known, and then for the cache line of the entry.
 //!
 //! | part of an entry | meaning |
 //! |---|---|
@@ -19,8 +19,8 @@
 //! A *long* field or value (more than [`INSIDE_MAX`] bytes) is in the leaf's list of long strings; the entry
 //! has only its index.
 //!
-//! A number of up to 127 takes one byte, a larger one two: the low seven bits with the top bit set,
-//! then the rest.
+//! A number of up to 127 takes one byte. A larger number takes two: the low seven bits with the top bit set,
+//! then the remaining bits.
 //!
 //! Invariants: (1) `room` is a multiple of eight, so tags are compared eight at a time; (2) offsets
 //! count from the first entry, so they stay the same when slots are added; (3) `earliest`, `volatile`
@@ -50,7 +50,7 @@ struct LeafHead {
     /// Bytes of the fields as bulk strings of the wire protocol, without the long fields,
     /// which `Long::bulk_bytes` counts.
     bulk_bytes: u32,
-    /// Bytes used by tags, offsets and entries.
+    /// Bytes in use for tags, offsets and entries.
     used: u16,
     len: u16,
     room: u16,
@@ -89,7 +89,7 @@ enum Stored {
 pub(super) const INSIDE_MAX: usize = 512;
 /// Number of slots that are added at a time.
 const ROOM_STEP: usize = 8;
-/// A leaf of at most this many bytes keeps no larger size class than it needs.
+/// A leaf of at most this many bytes is shrunk whenever a smaller size class suffices.
 const SMALL_BYTES: usize = 512;
 /// The value of `earliest` where no field expires.
 pub(super) const NEVER: i64 = i64::MAX;
@@ -228,7 +228,7 @@ impl HashLeaf {
         self.body = Arc::from_header_and_iter(head, Copied { from, at: 0, len });
     }
 
-    /// A leaf of distinct members, each with its hash. No memory is copied twice.
+    /// A leaf of distinct members, each with its hash. Each member is copied only once.
     pub(super) fn of_members<'t>(
         members: impl ExactSizeIterator<Item = (u64, TreeText<'t>)> + Clone,
     ) -> HashLeaf {
@@ -288,7 +288,7 @@ impl HashLeaf {
         if from >= head.len() {
             return;
         }
-        // `step` may be negative, so it is added with wrapping. The new offsets fit 16 bits, because they
+        // `step` may be negative, so it is added with wrapping. The new offsets fit in 16 bits, because they
         // are below `used`, which has been checked.
         let step = (added as u16).wrapping_sub(removed as u16);
         let (offsets, _) = bytes[head.offset_at(from)..head.offset_at(head.len())].as_chunks_mut::<2>();
@@ -397,7 +397,7 @@ impl HashLeaf {
         None
     }
 
-    /// The slot of a field that was in `slot` a few removals ago.
+    /// The slot of a field that was in `slot` before a few removals.
     pub(super) fn find_near(&self, slot: usize, hash: u64, name: &[u8]) -> Option<usize> {
         if slot < self.len() && self.name(slot) == name { Some(slot) } else { self.find(hash, name) }
     }
@@ -621,7 +621,7 @@ impl HashLeaf {
         end - self.offset(slot)
     }
 
-    /// A new leaf with copies of the slots for which `belong` is true.
+    /// A new leaf with copies of the fields in the slots for which `belong` returns true.
     pub(super) fn part_of(&self, belong: impl Fn(usize) -> bool) -> HashLeaf {
         let slots = || (0..self.len()).filter(|slot| belong(*slot));
         let (count, bytes) =

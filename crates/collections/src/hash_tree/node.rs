@@ -3,9 +3,9 @@
 //! Invariants: (1) from the second child of an inner node on, the `low`s ascend, and a child's hashes are at
 //! least its `low` and less than the next child's. The first child takes all hashes below the second child's
 //! `low`; its own `low` means nothing, because children in front of it may have been removed, in this node or
-//! in a higher one. When two nodes are joined, the first child of the right node is no longer a first child:
-//! it gets the `low` of the right node. (2) `sums` of a child are those of its node; (3) a shared node is
-//! never written: a writer copies the nodes of its path that have another owner.
+//! in a higher one. When two nodes are joined, the first child of the right node is no longer a first child,
+//! so it gets the `low` of the right node. (2) `sums` of a child are those of its node; (3) a shared node is
+//! never written, because a writer copies the nodes of its path that have another owner.
 
 use super::leaf::{HashLeaf, NEVER};
 use crate::arch::prefetch;
@@ -74,12 +74,13 @@ const LEAF_LEN_MAX: usize = 64;
 /// all have the same hash.
 const LEAF_BYTES_MAX: usize = 4096;
 
-/// Number of fields that fill a leaf of a tree that is built at once. Two leaves are joined up to this
-/// number, too, because it leaves room for more fields.
+/// Number of fields that fill a leaf of a tree that is built at once. Two leaves are joined only if they have
+/// no more fields than this together, so that the new leaf has room for more.
 pub(super) const LEAF_LEN_FILLED: usize = LEAF_LEN_MAX * 3 / 4;
-/// Bytes of the entries of a leaf of such a tree.
+/// Bytes of entries that fill a leaf of a tree that is built at once, and up to which two leaves are joined.
 pub(super) const LEAF_BYTES_FILLED: usize = LEAF_BYTES_MAX * 3 / 4;
-/// The most children of an inner node of such a tree.
+/// The most children of an inner node of a tree that is built at once, and of a node that two nodes are
+/// joined to.
 const FAN_OUT_FILLED: usize = FAN_OUT * 3 / 4;
 
 impl Sums {
@@ -119,7 +120,7 @@ impl HashChild {
 impl HashRange {
     pub(super) const ALL: HashRange = HashRange { first: 0, last: u64::MAX };
 
-    /// The fraction of the range below a hash, from 0 to 1.
+    /// The fraction of the range that lies below a hash, from 0 to 1.
     #[inline]
     fn part(self, hash: u64) -> f64 {
         (hash - self.first) as f64 / ((self.last - self.first) as f64 + 1.0)
@@ -127,8 +128,8 @@ impl HashRange {
 }
 
 impl HashInner {
-    /// The probable index of the child that a hash belongs to: hashes are uniform, and children
-    /// cover similar ranges.
+    /// The probable index of the child that a hash belongs to. The guess is good because hashes are uniform,
+    /// and children cover similar ranges.
     #[inline]
     fn guess(&self, hash: u64, range: HashRange) -> usize {
         let at = (range.part(hash) * self.children.len() as f64) as usize;
@@ -237,8 +238,8 @@ fn join_nodes(left: &mut HashChild, right: &HashChild) -> bool {
             let inner = Arc::make_mut(into);
             let joint = inner.children.len();
             inner.children.extend_from_slice(&from.children);
-            // The first child of the right node is not the first child of the joined node, so its `low`
-            // counts from now on.
+            // The first child of the right node is not the first child of the joined node, so its `low` has a
+            // meaning from now on.
             inner.children[joint].low = right.low;
             left.sums = inner.sums();
         }
@@ -332,7 +333,8 @@ impl HashNode {
     }
 }
 
-/// A tree of these leaves, at least one, each with its first hash, in ascending order.
+/// The root and the sums of a tree of these leaves. There is at least one leaf; the leaves are in ascending
+/// order, each with its first hash.
 pub(super) fn of_leaves(leaves: Vec<(u64, HashLeaf)>) -> (HashNode, Sums) {
     let mut children: Vec<HashChild> =
         leaves.into_iter().map(|(low, leaf)| HashChild::leaf(low, leaf)).collect();
@@ -437,8 +439,8 @@ fn change_inner<R>(
     (result, reshape)
 }
 
-/// Cuts the fields at these ranks out of the tree below `root`: at least one, but not all. Whole nodes, and
-/// copies of parts of leaves, are moved to `pieces`.
+/// Removes the fields at these ranks from the tree below `root`. The range must hold at least one field, but
+/// not all. Whole nodes are moved to `pieces`, and so are copies of parts of leaves.
 pub(super) fn take_ranks(
     root: &mut HashNode,
     sums: &mut Sums,
@@ -449,7 +451,7 @@ pub(super) fn take_ranks(
     shorten(root, sums);
 }
 
-/// Cuts the fields at these ranks out of the tree below a node; returns the sums of the rest.
+/// Removes the fields at these ranks from the tree below a node; returns the sums of the rest.
 fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<HashChild>) -> Sums {
     let shared = match node {
         HashNode::Leaf(leaf) => {
@@ -463,8 +465,8 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     };
     let inner = Arc::make_mut(shared);
     let (mut at, mut first) = (0, 0);
-    // Whole children are cut out; the children at both ends of the ranks may lose only a part, and are then
-    // joined with a neighbour if they have become small.
+    // Children whose fields are all in the range are removed. The children at both ends of the range may lose
+    // only a part; they are joined with a neighbour if they have become small.
     let mut reduced = Vec::new();
     while at < inner.children.len() {
         let child = &mut inner.children[at];
@@ -489,8 +491,8 @@ fn take_from_node(node: &mut HashNode, ranks: Range<usize>, pieces: &mut Vec<Has
     inner.sums()
 }
 
-/// Replaces the root by its child as long as there is only one. A root with more children stays, however
-/// few they are.
+/// Replaces the root by its child as long as there is only one child. A root with at least two children
+/// stays.
 fn shorten(root: &mut HashNode, sums: &mut Sums) {
     while let HashNode::Inner(inner) = root
         && let [child] = inner.children()
@@ -501,8 +503,8 @@ fn shorten(root: &mut HashNode, sums: &mut Sums) {
     }
 }
 
-/// Splits a leaf that is too large (the upper half of its hashes becomes a new leaf), and reports one that is
-/// too small.
+/// Splits a leaf that is too large (the upper half of its hashes becomes a new leaf), and reports a leaf that
+/// is too small.
 fn reshape_leaf(leaf: &mut HashLeaf, hash_of: &impl Fn(&[u8]) -> u64) -> Reshape {
     if is_small_leaf(leaf) {
         return Reshape::Small;
@@ -526,8 +528,8 @@ fn is_small_leaf(leaf: &HashLeaf) -> bool {
     leaf.len() < LEAF_LEN_MAX / 4 && leaf.entry_bytes() < LEAF_BYTES_MAX / 4
 }
 
-/// The number that begins the upper part of a split: the one nearest to the middle, among the numbers that
-/// differ from the one before them. `None` if all are equal.
+/// The number that begins the upper part of a split. Among the numbers that differ from their predecessor, it
+/// is the one nearest to the middle. `None` if all numbers are equal.
 fn middle_step(sorted: &[u64]) -> Option<u64> {
     let middle = sorted.len() / 2;
     let steps = (1..sorted.len()).filter(|at| sorted[at - 1] != sorted[*at]);

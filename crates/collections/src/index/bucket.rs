@@ -6,7 +6,8 @@
 //!  12      4     number of the next bucket of the chain in the overflow pool, 0 = none
 //!  16      48    handles, 32 bits for each lane
 //! ```
-//! The bucket is sixteen words rather than a struct of arrays, so that a masked lane needs no bounds check.
+//! The bucket is sixteen words rather than a struct of arrays, so that an access to the word of a lane needs
+//! no bounds check after masking the lane.
 
 use crate::arch;
 use crate::slab::Handle;

@@ -1,4 +1,4 @@
-//! An array of buckets that grows and shrinks at its end, in segments that never move.
+//! An array of buckets that grows and shrinks at its end, in segments of which only the first ever moves.
 //!
 //! Invariants: (1) all buckets lie in the first segments without a gap, and every segment before the one with
 //! the last bucket is full; (2) every segment but the first has its full capacity from the start, which is

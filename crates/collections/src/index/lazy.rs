@@ -49,7 +49,7 @@ impl Index {
         self.linear.as_deref()?.find(hash, eq)
     }
 
-    /// The handle that is at `position` now, also after [`Index::replace`].
+    /// The handle that is at `position` now, including a handle that [`Index::replace`] has stored.
     ///
     /// # Panics
     /// If the index has changed since the position was returned, and the bucket is gone or the lane was
@@ -59,7 +59,7 @@ impl Index {
         self.linear.as_deref().expect(STALE).handle(position)
     }
 
-    /// Stores another handle at `position`, of an entry with the same hash, and returns the old handle.
+    /// Stores at `position` the handle of another entry with the same hash, and returns the old handle.
     #[inline]
     pub fn replace(&mut self, position: Position, handle: Handle) -> Handle {
         self.linear.as_deref_mut().expect(STALE).replace(position, handle)
@@ -91,11 +91,11 @@ impl Index {
         }
     }
 
-    /// Removes the entry at `position`. At most two buckets are merged, and at most one overflow bucket
-    /// moves, for which `rehash` is called with one of its entries.
+    /// Removes the entry at `position`. At most two buckets are merged into others, and at most one overflow
+    /// bucket moves, for which `rehash` is called with one of its entries.
     ///
     /// # Panics
-    /// As [`Index::handle`].
+    /// In the same cases as [`Index::handle`].
     #[inline]
     pub fn remove(&mut self, position: Position, rehash: impl Fn(Handle) -> u64) -> Handle {
         self.linear.as_deref_mut().expect(STALE).remove(position, rehash)
@@ -128,22 +128,23 @@ impl Index {
     }
 
     /// Visits the entries of one bucket and returns the cursor to continue with; begin with 0, and 0 means
-    /// the end. Meant for a caller that removes most entries it visits: unlike with [`Index::scan`], the
-    /// chains stay short. An entry that stays in the index is visited; if the index shrinks meanwhile,
-    /// perhaps only by a later walk (invariant 6 of the module `index`). Any cursor is allowed.
+    /// the end. This is meant for a caller that removes most entries it visits, because the chains then stay
+    /// short, unlike with [`Index::scan`]. An entry that stays in the index is visited, but perhaps only by a
+    /// later walk if the index shrinks during this walk (invariant 6 of the module `index`). Any cursor is
+    /// allowed.
     pub fn walk(&self, cursor: u64, visit: impl FnMut(Handle)) -> u64 {
         self.linear.as_deref().map_or(0, |linear| linear.walk(cursor, visit))
     }
 
     /// A random entry, chosen uniformly unless the index is very sparse; `None` in an empty index. Tries
-    /// random lanes: at most five on average if no halving is due.
+    /// random lanes, on average at most five if no halving is due.
     pub fn sample(&self, rng: &mut Rng) -> Option<Handle> {
         self.linear.as_deref()?.sample(rng)
     }
 
     /// Visits up to `count` different entries: those that follow the location in memory chosen by
     /// `draw`, a random number. Returns their number, which is less than `count` only if the index is
-    /// smaller or very sparse. Much cheaper than as many calls of [`Index::sample`], and sufficient
+    /// smaller or very sparse. This is much cheaper than `count` calls of [`Index::sample`], and sufficient
     /// where neighbours in the order of hashes are as random as any entries.
     #[inline]
     pub fn sample_from(&self, draw: u64, count: usize, visit: impl FnMut(Handle)) -> usize {

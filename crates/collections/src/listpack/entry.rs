@@ -30,8 +30,8 @@ impl<'a> Element<'a> {
     /// The element that represents a string in a listpack.
     #[inline]
     pub fn of(value: &'a [u8]) -> Element<'a> {
-        // Only a string that can be an integer is parsed: most strings begin with a letter, and integers
-        // have at most 20 bytes.
+        // Only a string that can be an integer is parsed, because most strings begin with a letter or are
+        // longer than 20 bytes, the most that an integer has.
         match value {
             [b'0'..=b'9' | b'-', ..] if value.len() <= 20 => {
                 parse_i64(value).map_or(Element::Bytes(value), Element::Int)
@@ -41,7 +41,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Bytes of an element's entry.
+/// Number of bytes of an element's entry.
 #[inline]
 pub fn len(element: Element<'_>) -> usize {
     let head = body_len(element);
@@ -161,7 +161,7 @@ const INT_32: u8 = 0xf3;
 const INT_64: u8 = 0xf4;
 
 /// The element at the front of a row and the number of bytes of its entry; `None` at the end of the row and
-/// for malformed bytes. Whether the row has the length at the entry's end is not checked.
+/// for malformed bytes. The length at the entry's end is not checked, and may even be missing.
 #[inline]
 pub fn read(row: &[u8]) -> Option<(Element<'_>, usize)> {
     let (element, body) = read_body(row)?;
@@ -233,7 +233,7 @@ pub(crate) fn checked_len(row: &[u8]) -> Option<usize> {
     (last_len(whole) == Some(len)).then_some(len)
 }
 
-/// Offset of the element at `index` in a row of `count` elements. Cost: O(n), from the nearer end.
+/// Offset of the element at `index` in a row of `count` elements. Cost: O(n), counted from the nearer end.
 pub fn seek(row: &[u8], count: usize, index: usize) -> Option<usize> {
     if index >= count {
         return None;
@@ -253,7 +253,7 @@ pub fn seek(row: &[u8], count: usize, index: usize) -> Option<usize> {
     }
 }
 
-/// Iterator over the elements of a row, from both ends.
+/// Iterator over the elements of a row, which can be read from both ends.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     row: &'a [u8],

@@ -1,4 +1,4 @@
-//! A set of blocks of one chunk, one bit for each.
+//! A set of blocks of one chunk, with one bit for each block.
 
 #![forbid(unsafe_code)]
 

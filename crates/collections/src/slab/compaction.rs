@@ -4,16 +4,16 @@
 //! and confirms the move ([`SlabOf::finish_move`]). Between two calls the slab can be used as usual.
 //!
 //! Invariants:
-//! 1. A chunk is chosen only if it is less than three quarters full and its blocks fit elsewhere: into the
-//!    free blocks of the class's other chunks, so that a whole chunk becomes free; or, if they do not fit
-//!    there and less than a quarter of its touched bytes are in use, into a fresh chunk, so that at least
-//!    `WASTE_MIN` bytes are regained.
+//! 1. A chunk is chosen only if it is less than three quarters full, and only in two cases. Either its blocks
+//!    fit in the free blocks of the class's other chunks, so that a whole chunk becomes free; or they do not
+//!    fit there and less than a quarter of its touched bytes are in use. In the second case the blocks go
+//!    into a fresh chunk, and at least `WASTE_MIN` bytes are regained.
 //! 2. A chunk under evacuation is on no list, so that no new block comes from it. The evacuation ends when
 //!    the chunk's last block is freed, when there is no room for a block elsewhere, when a block has no
 //!    owner, or when the chunk's counts turn out to be wrong.
-//! 3. First the chunk's free list is walked, which marks the free blocks; blocks freed meanwhile are
-//!    marked as they are freed. Then the unmarked blocks are moved in order. Both continue where the
-//!    last call stopped.
+//! 3. First the chunk's free list is walked, which marks the free blocks; blocks that are freed during this
+//!    walk are marked as they are freed. Then the unmarked blocks are moved in order. Each call continues the
+//!    walk or the moves where the last call stopped.
 #![forbid(unsafe_code)]
 
 mod evacuation;
@@ -64,8 +64,8 @@ impl<const CHUNK_BITS: u32, const BLOCK_BITS: u32> SlabOf<CHUNK_BITS, BLOCK_BITS
             }
             let block = evacuation.free.next_absent(evacuation.cursor).unwrap_or(NONE);
             if block >= books.rows.as_slice()[number as usize].bump {
-                // All blocks were examined, and the chunk is not empty (otherwise its evacuation would
-                // have ended already): its counts are wrong, so it is not chosen again.
+                // All blocks were examined, and the chunk is not empty (otherwise its evacuation would have
+                // ended already). So its counts are wrong, and it is not chosen again.
                 books.end_evacuation(true);
             } else {
                 evacuation.cursor = block + 1;
@@ -175,8 +175,8 @@ impl Books {
         let this = &self.classes[class];
         let first = *this.rooms[1..].iter().rev().find(|&&number| number != NONE)?;
         let rows = self.rows.as_slice();
-        // The second chunk of the list is taken if there is one: new blocks and moved ones come from the
-        // first, and a block that was just moved must not be moved again.
+        // The second chunk of the list is taken if there is one, because new blocks and copies of moved
+        // blocks are allocated in the first chunk, and a block that was just moved must not be moved again.
         let number = match rows[first as usize].next {
             NONE => first,
             second => second,
@@ -193,8 +193,8 @@ impl Books {
         (wasted >= WASTE_MIN && used * QUARTERS < book.touched as usize).then_some((number, true))
     }
 
-    /// Returns the chunk under evacuation to its list. With `pinned` it is not chosen again until
-    /// it becomes empty.
+    /// Returns the chunk under evacuation to its list. If `pinned` is true, the chunk is not chosen again
+    /// until it becomes empty.
     fn end_evacuation(&mut self, pinned: bool) {
         let Some(evacuation) = self.evacuation.take() else { return };
         let number = evacuation.number;

@@ -5,13 +5,13 @@
 //! 1. Every byte that [`Regions::carve`] returns is mapped, initialised and private to the process until the
 //!    `Regions` value is dropped. A fresh page reads as zeros; the kernel provides a page when it is first
 //!    touched.
-//! 2. [`Regions::give_back`] leaves every byte mapped and initialised: with zeros on Linux, with zeros or
-//!    with its old value elsewhere. Nothing in this crate depends on which.
+//! 2. [`Regions::give_back`] leaves every byte mapped and initialised: on Linux the bytes are zeros,
+//!    elsewhere zeros or their old values. Nothing in this crate depends on which of the two they are.
 //! 3. The number of mappings does not depend on the number of chunks: a region is as large as everything
 //!    reserved before it, between 1 and 64 MiB. 1 TiB of chunks takes about 16,400 mappings, of the 65,530
 //!    that Linux allows by default.
-//! 4. A [`StableVec`] of more than `SMALL` values is in one reserved mapping of its greatest length, so
-//!    that a push never copies more than `SMALL` values.
+//! 4. A [`StableVec`] of more than `SMALL` values is in one reserved mapping that is large enough for its
+//!    greatest length, so that a push never copies more than `SMALL` values.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::c_void;
@@ -98,7 +98,8 @@ impl Drop for Regions {
 pub(super) struct StableVec<T> {
     at: NonNull<T>,
     len: usize,
-    /// Number of values that there is memory for: 0, at most `SMALL` (from the allocator) or more (reserved).
+    /// Number of values for which there is memory: none, up to `SMALL` values in memory from the allocator,
+    /// or more in a reserved mapping.
     room: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Values of one type in numbered slots, in segments: growing never moves more than one segment.
+//! Values of one type in numbered slots. The slots are in segments, so that growing never moves more than one
+//! segment.
 //!
 //! Invariants: (1) a segment is on `with_room` exactly if it holds fewer values than `SEGMENT`; values
 //! are added only to the last segment of that list, so a segment that becomes full is the last one; (2) a

@@ -1,8 +1,9 @@
-//! Whether the number of arguments of a call fits the command's arity.
+//! Checks whether the number of arguments of a call fits the command's arity.
 
 use crate::spec::Spec;
 
-/// Whether a call with `count` arguments fits, the names of the command and of its container included.
+/// Whether a call with `count` arguments fits the arity. `count` includes the names of the command and of its
+/// container.
 #[inline]
 pub fn accepts(spec: &Spec, count: usize) -> bool {
     spec.arity.accepts(count)

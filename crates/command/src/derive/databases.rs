@@ -7,8 +7,8 @@ use crate::specs::{connection, generic, server};
 use sluice_base::num::parse_i64;
 
 /// Adds to `found` the databases whose numbers are arguments of a call. `args` starts with the command's
-/// name. Commands on all databases have the flag `ALL_DBS` and name none. For COPY the cost is a walk over
-/// the arguments.
+/// name. Commands that work on all databases have the flag `ALL_DBS` and name no database. For COPY the cost
+/// is a walk over the arguments.
 pub fn databases(spec: &Spec, args: &[&[u8]], found: &mut Vec<usize>) {
     let number = |at: usize| {
         let number = args.get(at).and_then(|text| parse_i64(text));

@@ -1,4 +1,4 @@
-//! The text of HELP of a container, and the syntax of a command.
+//! The text of the HELP subcommand of a container, and the syntax of a command.
 
 use crate::spec::{Arg, ArgKind, Spec};
 
@@ -46,7 +46,7 @@ fn argument(arg: &Arg) -> String {
     let mut text = with_token(&value);
     let again = if arg.multiple_token { &text } else { &value };
     if arg.multiple {
-        // A repeated choice is followed by dots, because it is too long to be shown twice.
+        // A repeated choice is followed by dots, because the choice is too long to be shown twice.
         let again = if matches!(arg.kind, ArgKind::OneOf(_)) { "..." } else { &format!("[{again} ...]") };
         text = format!("{text} {again}");
     }
@@ -73,7 +73,8 @@ fn value(arg: &Arg) -> String {
     }
 }
 
-/// Breaks a text at spaces into lines of at most [`LINE_LEN_MAX`] where its words are short enough.
+/// Breaks a text at spaces into lines of at most [`LINE_LEN_MAX`] bytes; a line is longer only if a single
+/// word is too long.
 fn wrap(text: &str, indent: &str, indent_next: &str, lines: &mut Vec<String>) {
     let mut line = String::from(indent);
     let mut is_empty = true;

@@ -28,7 +28,8 @@ pub fn info(spec: &Spec) -> Doc {
 pub enum Filter<'a> {
     /// All commands and their subcommands.
     All,
-    /// The commands and subcommands of a module: none, because modules are not in this table.
+    /// The commands and subcommands of a module. The list is empty, because commands of modules are not in
+    /// this table.
     Module(&'a [u8]),
     /// The commands and subcommands in a category, written without `@`; none for an unknown category.
     Category(&'a [u8]),

@@ -30,11 +30,11 @@ pub fn keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> 
     result
 }
 
-/// Adds the keys found by those key specs that a call fits; permissions are checked for these keys. A
-/// call that does not fit all of its specs may run all the same (PFMERGE with only a target), and
-/// scripts ask about calls that lack arguments. A call whose number of keys is 0, not a number, or too
-/// large for its arguments has no keys, as in the reference: commands refuse such a call, except for EVAL and
-/// its relatives, which may be called with 0 keys and then have no keys at all.
+/// Adds the keys found by those key specs that a call fits; permissions are checked for these keys. A call
+/// that does not fit all of its specs may still be valid (PFMERGE with only a target), and scripts ask about
+/// calls that lack arguments. A call whose number of keys is 0, not a number, or too large for its arguments
+/// has no keys, as in the reference. Commands refuse such a call, except EVAL and its relatives, which may be
+/// called with 0 keys and then have no keys at all.
 pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let before = found.len();
     if keys(spec, args, found).is_ok() {
@@ -57,7 +57,7 @@ pub fn keys_that_fit(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFla
 /// look like keys (channels of sharded publish/subscribe, cursors). A key spec that a call does not fit
 /// adds nothing, as in [`keys_that_fit`].
 ///
-/// An invalid call of XREAD or XREADGROUP adds nothing, although its specs would find keys: in the
+/// An invalid call of XREAD or XREADGROUP adds nothing, although its specs would find keys, because in the
 /// reference any node replies with the error, even if it does not own the keys.
 pub fn routing_keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) {
     let reads_streams = spec.id == stream::XREAD.id || spec.id == stream::XREADGROUP.id;
@@ -66,7 +66,7 @@ pub fn routing_keys(spec: &Spec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
     }
     let names = |one: &&KeySpec| one.flags.has(KeyFlags::NOT_KEY);
     for one in spec.keys.specs().iter().filter(names) {
-        // An error is ignored: a call without such a name has no slot.
+        // An error is ignored, because a call without such a name has no slot.
         let _ = names_of_spec(one, args, found);
     }
     keys_that_fit(spec, args, found);
@@ -113,8 +113,8 @@ const fn is_whole_row(spec: &KeySpec) -> bool {
     is_complete && is_index && matches!(spec.find, Find::Range { step: 1 | 2, limit: 0 | 1, .. })
 }
 
-/// The keys of a command that can be found from the number of arguments alone: a row at a fixed index.
-/// The hot path uses it, because most commands have such keys only.
+/// The keys of a command that can be found from the number of arguments alone, because they form a row at a
+/// fixed index. The hot path uses it, because most commands have such keys only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRow {
     /// Position of the first key; 0 if there is no row.
@@ -128,8 +128,8 @@ pub struct KeyRow {
 impl KeyRow {
     const NONE: KeyRow = KeyRow { first: 0, last: 0, step: 1 };
 
-    /// The row of a command: its first key spec, if that is a range at a fixed index; of a range with a step
-    /// above 2, only the first key.
+    /// The row of a command, which is its first key spec if that is a range at a fixed index. Of a range with
+    /// a step above 2, the row has only the first key.
     pub(crate) const fn of(spec: &Spec) -> KeyRow {
         let specs = match spec.keys {
             Keys::Specs(specs) | Keys::Fn(specs, _) => specs,
@@ -240,8 +240,8 @@ pub fn getkeys(spec: &Spec, args: &[&[u8]]) -> Result<Vec<(usize, KeyFlags)>, Ge
     if valid || spec.flags.has(Flags::NO_MANDATORY_KEYS) { Ok(found) } else { Err(GetKeysError::Arguments) }
 }
 
-/// First key, last key and step in COMMAND INFO, which predate key specs. A negative number counts from
-/// the end; all are 0 if no key is at a fixed index.
+/// The fields of COMMAND INFO for first key, last key and step, which are older than key specs. A negative
+/// number counts from the end; all are 0 if no key is at a fixed index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LegacyRange {
     /// Position of the first key.
@@ -252,7 +252,8 @@ pub struct LegacyRange {
     pub step: i64,
 }
 
-/// The legacy range of a command: that of its only key spec, or the hull of adjacent ranges with step 1.
+/// The legacy range of a command. It is the range of the command's only key spec, or the smallest range that
+/// contains the adjacent ranges of several specs with step 1.
 pub fn legacy_range(spec: &Spec) -> LegacyRange {
     let specs = spec.keys.specs();
     if let [only] = specs {
@@ -305,7 +306,8 @@ fn names_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
         Find::KeyNum { num_index, first, step } => {
             let text = args.get(start + num_index as usize).ok_or(Invalid)?;
             // Among the commands with a number of keys, the reference applies the key spec only to MSETEX,
-            // whose keys have values; for the others it has functions, which parse the number less strictly.
+            // whose keys have values; for the other commands the reference has functions, which parse the
+            // number less strictly.
             let count = if step == 2 { strict_key_count(text)? } else { key_count(text)? };
             let first = start + first as usize;
             let more = (count - 1).checked_mul(step as usize).ok_or(Invalid)?;
@@ -320,8 +322,8 @@ fn names_of_spec(spec: &KeySpec, args: &[&[u8]], found: &mut Vec<(usize, KeyFlag
     Ok(())
 }
 
-/// Position after the first `word` found from argument `from` on. A negative `from` counts from the end, and
-/// the search goes backwards, to argument 2.
+/// Position after the first `word` found from argument `from` on. If `from` is negative, it counts from the
+/// end, and the search goes backwards to argument 2.
 fn keyword_end(args: &[&[u8]], word: &str, from: i8) -> Option<usize> {
     let is_word = |at: &usize| crate::is_word(args[*at], word);
     let after = |at: usize| at + 1;

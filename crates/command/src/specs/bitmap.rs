@@ -235,7 +235,8 @@ pub static SETBIT: Spec = Spec {
     id: id::SETBIT,
 };
 
-/// BITFIELD only reads its key if all of its operations read; an invalid call counts as one that writes.
+/// Finds the key of BITFIELD, which is only read if all operations of the call read. An invalid call counts
+/// as one that writes.
 fn bitfield_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     if args.len() < 2 {
         return Err(());

@@ -1,4 +1,4 @@
-//! Cluster commands, and those that control what a connection may read from a node.
+//! Cluster commands, and the commands that control what a connection may read from a node.
 
 use super::shorthand::*;
 use crate::spec::{Arg, Arity, Cat, Flags, Group, KeyFlags, Keys, Spec};
@@ -46,7 +46,7 @@ specs! {
     READWRITE,
 }
 
-/// Flags of commands that change the node, or its knowledge of other nodes.
+/// Flags of commands that change the state of the node, or its knowledge of other nodes.
 const CHANGE: Flags = Flags::ADMIN.or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
 /// Flags of commands that operators use to read cluster state.
 const ADMIN_READ: Flags = Flags::ADMIN.or(Flags::STALE);

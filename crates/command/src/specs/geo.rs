@@ -23,7 +23,7 @@ const CIRCLE: &[Arg] = &[double("radius").after("BYRADIUS"), one_of("unit", UNIT
 /// A box as the region of a search.
 const BOX: &[Arg] = &[double("width").after("BYBOX"), double("height"), one_of("unit", UNITS)];
 
-/// The key spec of a key after `word`, which the command overwrites.
+/// The key spec of a key that follows `word`; the command overwrites this key.
 const fn store(word: &'static str, from: i8) -> KeySpec {
     KeySpec {
         begin: Begin::Keyword { word, from },
@@ -343,7 +343,8 @@ pub static GEOSEARCHSTORE: Spec = Spec {
     id: id::GEOSEARCHSTORE,
 };
 
-/// Finds the source, and the key of the last STORE or STOREDIST, which is the one that counts.
+/// Finds the source, and the key after the last STORE or STOREDIST; any earlier STORE or STOREDIST has no
+/// effect.
 fn radius_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     if args.len() < 5 {
         return Err(());

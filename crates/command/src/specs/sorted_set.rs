@@ -42,7 +42,7 @@ specs! {
     ZUNIONSTORE,
 }
 
-/// The option of ranges that makes the reply for an absent key differ from that for an empty range.
+/// An option of range commands: the reply for an absent key then differs from the reply for an empty range.
 const OR_ABSENT: Arg = token("xx", "XX").optional().since("9.2.0");
 
 pub static BZMPOP: Spec = Spec {

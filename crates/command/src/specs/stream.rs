@@ -34,8 +34,8 @@ specs! {
     XTRIM,
 }
 
-/// Keys after the word `STREAMS`, which is searched from argument `from` on: the first half of
-/// the remaining arguments.
+/// The keys after the word `STREAMS`, which is searched from argument `from` on. They are the first half of
+/// the arguments after the word.
 const fn streams(from: i8, flags: KeyFlags) -> KeySpec {
     let find = Find::Range { last: -1, step: 1, limit: 2 };
     KeySpec { begin: Begin::Keyword { word: "STREAMS", from }, find, flags, notes: "" }

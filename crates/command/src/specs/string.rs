@@ -604,8 +604,8 @@ pub static SUBSTR: Spec = Spec {
     id: id::SUBSTR,
 };
 
-/// By its key flags, SET reads the old value only with `GET`. The word is searched from the third argument on
-/// at any position, even as the operand of another option, as in the reference.
+/// Finds the key of SET; its flags say that SET reads the old value only with `GET`. As in the reference, any
+/// word `GET` from the third argument on counts, even if it is the operand of another option.
 fn set_keys(args: &[&[u8]], found: &mut Vec<(usize, KeyFlags)>) -> Result<(), ()> {
     if args.len() < 3 {
         return Err(());

@@ -68,7 +68,7 @@ const fn condition_key(name: &'static str) -> Arg {
     Arg { key_spec: None, ..key(name, 0) }
 }
 
-/// Number of words of a condition of EXEC: its name, a key, and for some a value. `None` if the
+/// Number of words of a condition of EXEC: its name, a key, and for some conditions a value. `None` if the
 /// name is unknown.
 pub fn condition_len(name: &[u8]) -> Option<usize> {
     let is = |word| crate::is_word(name, word);

@@ -20,7 +20,7 @@ struct BitPart {
 }
 
 impl BitPart {
-    /// Reads start, end and unit from the arguments at `first` on; later ones may be missing.
+    /// Reads start, end and unit from the arguments from `first` on; the later arguments may be missing.
     fn parse(args: Args<'_>, first: usize) -> Result<BitPart, CmdError> {
         let mut part = BitPart { start: 0, end: None, in_bits: false };
         if args.len() > first + 3 {
@@ -42,7 +42,7 @@ impl BitPart {
         Ok(part)
     }
 
-    /// The selected bits of a string of `len` bytes; empty if start is after end.
+    /// The selected bits of a string of `len` bytes; the range is empty if the start is after the end.
     fn bits(self, len: usize) -> Range<usize> {
         let unit = if self.in_bits { 1 } else { 8 };
         let all = (len * 8 / unit) as i64;
@@ -93,7 +93,7 @@ pub(super) fn bitpos(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let text = entry.as_str()?;
     let range = part.bits(text.len());
-    // If a zero is searched without an end, the string counts as followed by zeros.
+    // If BITPOS searches a zero without a given end, the string counts as followed by zeros.
     let is_followed = !wanted && part.end.is_none() && !range.is_empty();
     let not_found = if is_followed { range.end as i64 } else { -1 };
     if ctx.slow.suits_bytes(range.len() / 8) {

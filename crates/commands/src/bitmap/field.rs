@@ -57,7 +57,8 @@ impl BitField {
             Some(index) => parse_i64(index).and_then(|index| index.checked_mul(i64::from(width))),
             None => parse_i64(offset),
         };
-        // An index (`#n`) whose product with the width is too large is an invalid offset too.
+        // An index (`#n`) whose product with the width is too large gives the error of an invalid offset,
+        // too.
         let offset = checked_offset(offset, bytes_max).map_err(|_| BAD_OFFSET)?;
         Ok(BitField { is_signed, width, offset })
     }
@@ -200,7 +201,8 @@ pub(super) fn bitfield(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
             continue;
         };
         ctx.reply.int(if is_new_shown { after } else { before });
-        // If the string was grown for any write, each write counts as a change, as in the reference.
+        // If any write of the call has made the string longer, each write counts as a change, as in the
+        // reference.
         if before != after || edit.grew() {
             field.write(&mut edit, after);
             changes += 1;

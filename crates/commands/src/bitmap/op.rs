@@ -84,7 +84,7 @@ fn combine_into(op: BitOp, texts: &[Str<'_>], range: Range<usize>, page: &mut Ve
     match (whole(*first, &range), others.first().and_then(|second| whole(*second, &range))) {
         (Some(first), _) if op == BitOp::Not => page.extend(first.iter().map(|byte| !byte)),
         (Some(first), Some(second)) => {
-            // The first two strings are combined at once, so the page is written only once for both.
+            // The first two strings are combined in one loop, so the page is written only once for both.
             let pairs = first.iter().zip(second);
             match op {
                 BitOp::And => page.extend(pairs.map(|(one, other)| one & other)),
@@ -125,7 +125,7 @@ fn whole<'t>(text: Str<'t>, range: &Range<usize>) -> Option<&'t [u8]> {
     }
 }
 
-/// Plain loops over two slices of the same length: the compiler vectorises them.
+/// Plain loops over two slices of the same length, which the compiler vectorises.
 fn combine_bytes(op: BitOp, target: &mut [u8], bytes: &[u8]) {
     let pairs = target.iter_mut().zip(bytes);
     match op {

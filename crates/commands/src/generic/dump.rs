@@ -114,7 +114,7 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
         // The error contains neither key nor value, because others may read the log.
         PayloadError::Bad(error) => CmdError::BadData(format!("RESTORE refused a payload: {error}").into()),
         PayloadError::Foreign(kind) => CmdError::owned(format!("ERR Unsupported foreign data type: {kind}")),
-        // The reference has no such text; this one names the type.
+        // The reference has no text for this case; this text names the type.
         PayloadError::Unsupported(name) => {
             CmdError::owned(format!("ERR values of type {name} are not supported by this version"))
         }
@@ -122,10 +122,10 @@ fn load<'p>(ctx: &WriteCtx<'_>, payload: &'p [u8]) -> Result<Loaded<'p>, CmdErro
 }
 
 /// The command as it is propagated; `None` if the request is propagated unchanged, or nothing is propagated.
-/// `at_ms` replaces a time to live with the time of expiry, so the delay of propagation does not matter. A
-/// payload that other servers would refuse or decode differently is replaced with that of DUMP. To recognize
-/// such a payload, only its version and type are checked, because encoding every value again would take as
-/// long as decoding it.
+/// `at_ms` is the time of expiry; it replaces a time to live, so that the delay of propagation does not
+/// matter. A payload that other servers would refuse or decode differently is replaced with the payload that
+/// DUMP would return. To recognize such a payload, only its version and type are checked, because encoding
+/// every value again would take as long as decoding it.
 fn told(ctx: &WriteCtx<'_>, args: Args<'_>, value: &Loaded<'_>, at_ms: Option<i64>) -> Option<Argv> {
     if !ctx.db.effects.propagating {
         return None;

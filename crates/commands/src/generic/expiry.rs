@@ -1,4 +1,4 @@
-//! Expiry of keys: the EXPIRE family, PERSIST, the TTL family.
+//! Expiry of keys: the EXPIRE family, PERSIST, and the TTL family.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -37,8 +37,8 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
         ctx.db.expire_now(key);
         return answer(ctx, true);
     }
-    // A time before the epoch gets here only while expired keys are not deleted, as in import mode; 0 has the
-    // same effect.
+    // A time before the epoch is possible here only while expired keys are not deleted, as in import mode.
+    // The time 0 has the same effect.
     let at = at.max(0);
     ctx.db.set_expiry(key, Some(at), Event::Expire);
     if unit != ExpiryUnit::AtMs {
@@ -52,14 +52,15 @@ fn answer(ctx: &mut WriteCtx<'_>, done: bool) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The command as PEXPIREAT, so the delay of propagation does not matter.
+/// The command rewritten as PEXPIREAT, so that the delay of propagation does not matter.
 fn pexpireat_argv(args: Args<'_>, at_ms: i64) -> Argv {
     let mut argv = vec![b"PEXPIREAT".to_vec(), args.at(1).to_vec(), at_ms.to_string().into_bytes()];
     argv.extend(args.iter_from(3).map(<[u8]>::to_vec));
     argv
 }
 
-/// The time given by `amount`, in ms since the epoch; may be in the past. `None` if it does not fit 64 bits.
+/// The time given by `amount`, in ms since the epoch; the time may be in the past. `None` if it does not fit
+/// 64 bits.
 pub(crate) fn time(amount: i64, unit: ExpiryUnit, now_ms: i64) -> Option<i64> {
     match unit {
         ExpiryUnit::Seconds => amount.checked_mul(1000)?.checked_add(now_ms),

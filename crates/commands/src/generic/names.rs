@@ -50,8 +50,8 @@ pub(super) fn move_(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// MOVE with REPLACE, as commands that replicas of version 9.1 know. COPY replaces as well, and
-/// needs no SELECT.
+/// MOVE with REPLACE, expressed in commands that replicas of version 9.1 know. COPY, too, can replace a key,
+/// and needs no SELECT.
 fn as_older_commands(args: Args<'_>, is_taken: bool) -> Vec<Argv> {
     let owned = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Argv>();
     let (key, number) = (args.at(1), args.at(2));
@@ -95,6 +95,6 @@ fn db_number(ctx: &mut WriteCtx<'_>, args: Args<'_>, index: usize) -> Result<usi
     usize::try_from(number).ok().filter(|n| ctx.db.other(*n).is_some()).ok_or(CmdError::DbIndex)
 }
 
-/// The text of the reference, grammar included.
+/// The text of the reference, including its faulty grammar.
 const NOT_32_BITS: CmdError =
     CmdError::text("ERR value is out of range, value must between -2147483648 and 2147483647");

@@ -18,23 +18,26 @@ use texts::{SortText, Texts};
 
 /// The options of a call.
 struct SortOptions<'a> {
-    /// BY: pattern of the weights; `None`: the elements are their own weights.
+    /// BY: pattern of the weights. With `None`, the elements are their own weights.
     by: Option<&'a [u8]>,
     /// Whether the elements keep their order, because a pattern given with BY has no asterisk.
     keeps_order: bool,
     is_alphabetic: bool,
     is_descending: bool,
-    /// LIMIT: first element, and number of elements; a negative first one means 0, a negative number all.
+    /// LIMIT: index of the first element, and number of elements. A negative index means 0, a negative number
+    /// means all elements.
     limit: (i64, i64),
-    /// GET: patterns of the values to return for each element; empty: the element itself.
+    /// GET: patterns of the values to return for each element. If the list is empty, the element itself is
+    /// returned.
     get: Vec<&'a [u8]>,
-    /// STORE: position of its key among the arguments.
+    /// STORE: position of the option's key among the arguments.
     store: Option<usize>,
 }
 
 impl<'a> SortOptions<'a> {
-    /// Reads the options from the arguments. `reads_any_key`: whether BY and GET may refer to keys. In a
-    /// cluster, the pattern alone must prove that these keys are in the slot of the sorted key.
+    /// Reads the options from the arguments. `reads_any_key`: whether the user may read any key, and so BY
+    /// and GET may refer to keys. In a cluster, the pattern alone must prove that these keys are in the slot
+    /// of the sorted key.
     fn parse(
         args: Args<'a>,
         may_store: bool,
@@ -104,7 +107,7 @@ impl<'a> SortOptions<'a> {
         Ok(options)
     }
 
-    /// The positions of the elements to return, of `len`.
+    /// The positions of the elements to return, out of `len` elements.
     fn range(&self, len: usize) -> Range<usize> {
         let (first, count) = self.limit;
         let start = usize::try_from(first.max(0)).unwrap_or(usize::MAX).min(len);
@@ -122,8 +125,8 @@ pub(super) fn sort_ro(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let options = SortOptions::parse(args, true, ctx.reads_any_key, ctx.limits.is_cluster)?;
     let store = options.store;
-    // Without BY and GET the result is the elements in a complete order, so it is the same on every
-    // server on which the key has the same elements.
+    // Without BY and GET the result has the elements in a total order, so it is the same on every server on
+    // which the key has the same elements.
     let is_same_elsewhere = options.by.is_none() && options.get.is_empty();
     let result =
         sorted(&mut ctx.db.as_read_of([args.key(1)].into_iter(), None), args, options, !ctx.may_wait)?;
@@ -136,8 +139,8 @@ pub(super) fn sort(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         None => ctx.db.remove_stored(target, Event::Del),
     };
     if !is_same_elsewhere || is_told_by_result(&ctx.db) {
-        // The result is propagated, because a receiver may compute another one: the order may be that of
-        // a hash table, and a receiver may still have keys or fields that have expired here.
+        // The result is propagated, because a replica could compute a different result. The order may be that
+        // of a hash table, and the replica may still have keys or fields that have expired here.
         ctx.db.effects.rewrite_encoded(|| {
             let commands = ItemCommands::new((b"RPUSH", target.bytes), (result.rows.len(), 1));
             let mut commands = commands.in_place_of(existed);
@@ -188,7 +191,7 @@ impl Sorted {
     }
 }
 
-/// The result of the call. `is_inside`: the call is part of a script or a transaction.
+/// The result of the call. `is_inside`: whether the call is part of a script or a transaction.
 fn sorted(
     db: &mut DbRef<'_>,
     args: Args<'_>,
@@ -198,9 +201,9 @@ fn sorted(
     let Some(entry) = db.get(args.key(1)) else { return Ok(Sorted::default()) };
     let value = entry.value();
     // A set whose members should keep their order is sorted alphabetically if the result is stored or
-    // the call is part of a script or a transaction: the order of a set differs between servers, but
-    // stored results and those of scripts must not. Transactions need not be treated so, but there any
-    // order is as good.
+    // the call is part of a script or a transaction, because the order of a set differs between servers, but
+    // stored results and results within scripts must not differ. In transactions this would not be necessary,
+    // but does no harm.
     let is_told = options.store.is_some() || is_inside;
     if options.keeps_order && is_told && matches!(value, ValueRef::Set(_)) {
         (options.keeps_order, options.is_alphabetic, options.by) = (false, true, None);
@@ -229,8 +232,8 @@ fn sorted(
     Ok(Sorted { texts, rows })
 }
 
-/// All elements. If they keep their order, the order is descending, and the value is a list or a sorted set,
-/// they are reversed. For an alphabetic order all elements are bytes.
+/// All elements of the value. Those of a list or a sorted set are reversed if the elements keep their order
+/// and DESC was given. For an alphabetic order all elements are bytes.
 fn elements(value: ValueRef<'_>, options: &SortOptions<'_>) -> Result<(Texts, Vec<SortText>), CmdError> {
     let is_turned = options.keeps_order && options.is_descending;
     let mut texts = Texts::default();
@@ -383,9 +386,9 @@ impl SortOptions<'_> {
     }
 }
 
-/// Looks up the value that a pattern of BY or GET gives for an element: the string of a key, with `->` a
-/// field of a hash, with `#` the element itself. `take` gets the bytes of the value; `None` if there is no
-/// value.
+/// Looks up the value that a pattern of BY or GET gives for an element: the string of a key, for a pattern
+/// with `->` a field of a hash, and for the pattern `#` the element itself. Calls `take` with the bytes of
+/// the value; returns `None` if there is no value.
 fn looked_up<R>(
     db: &mut DbRef<'_>,
     pattern: &[u8],

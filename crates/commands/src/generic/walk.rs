@@ -48,7 +48,8 @@ pub(super) fn randomkey(ctx: &mut ReadCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The options of a walk over the keys of a database: a filter, and the number of keys for each call.
+/// The options of a walk over the keys of a database: a filter, and the number of keys that each call is to
+/// visit.
 pub struct KeyWalk<'a> {
     pattern: Option<&'a [u8]>,
     type_name: Option<&'a [u8]>,
@@ -93,8 +94,9 @@ fn reply_cursor(ctx: &mut ReadCtx<'_>, cursor: u64) {
 }
 
 impl<'a> KeyWalk<'a> {
-    /// The options of a command whose cursor is its first argument. `own` reads options that not every walk
-    /// has: it returns whether there is one at this position, whose value is then the next argument.
+    /// The options of a command whose cursor is its first argument. `own` reads options that not every
+    /// command has. It returns whether there is such an option at this position; the next argument is then
+    /// the option's value.
     ///
     /// # Errors
     /// The error for the client.
@@ -133,10 +135,10 @@ impl<'a> KeyWalk<'a> {
     }
 
     /// Visits keys from `cursor` on, but none after the slot `last`, if given. The reply consists of the
-    /// part that `head` writes for the next cursor (0: no key is left), and the keys.
+    /// part that `head` writes for the next cursor (0 if no key is left), and the keys.
     ///
     /// # Errors
-    /// None; the type is that of handlers.
+    /// Never fails; the result has this type because all handlers have it.
     pub fn reply(
         self,
         ctx: &mut ReadCtx<'_>,
@@ -145,7 +147,8 @@ impl<'a> KeyWalk<'a> {
         head: impl FnOnce(&mut ReadCtx<'_>, u64),
     ) -> Run {
         let mut filter = NameFilter::new(self.pattern);
-        // The cursor comes first in the reply but is known last, so the keys wait in a list of references.
+        // The cursor comes first in the reply but is known last, so references to the keys are collected
+        // first.
         let mut found = Vec::new();
         let mut seen = 0u64;
         let mut steps = self.count.saturating_mul(STEPS_PER_KEY);

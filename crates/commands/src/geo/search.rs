@@ -17,7 +17,7 @@ use sluice_value::{Direction, Edge, Value, Zset, ZsetRef};
 /// The command that searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
-    /// GEORADIUS: a point, and optionally a key for the result.
+    /// GEORADIUS, which searches around a point and optionally stores the result under a key.
     Radius,
     RadiusReadOnly,
     ByMember,
@@ -44,7 +44,7 @@ enum Order {
     Farthest,
 }
 
-/// Where the result is stored.
+/// The key in which the result is stored, and the kind of its scores.
 #[derive(Clone, Copy, Debug)]
 struct StoreAt {
     /// Position of the key among the arguments.
@@ -134,8 +134,8 @@ impl<'d> SearchCall<'d> {
         Ok(call)
     }
 
-    /// Reads an option at `at` that is not about the region; returns the number of its words, or `None` if it
-    /// is another option or not accepted by this command.
+    /// Reads the option at `at` if it does not describe the region; returns the number of its words. Returns
+    /// `None` for any other option, and for one that this command does not accept.
     fn option(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, CmdError> {
         let has_value = at + 1 < args.len();
         let stores = self.asking.may_store() && has_value;
@@ -166,8 +166,8 @@ impl<'d> SearchCall<'d> {
         Ok(Some(1))
     }
 
-    /// Reads an option of GEOSEARCH or GEOSEARCHSTORE about the region at `at`; returns the number of its
-    /// words, or `None` if it is another option or contradicts an earlier one.
+    /// Reads the option of GEOSEARCH or GEOSEARCHSTORE at `at` if it describes the region; returns the number
+    /// of its words. Returns `None` for any other option, and for one that contradicts an earlier option.
     fn region_option(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, CmdError> {
         let left = args.len() - at - 1;
         if !self.asking.is_search() {
@@ -209,8 +209,8 @@ impl<'d> SearchCall<'d> {
         Ok(None)
     }
 
-    /// Reads vertices, from their number at `at` on; the result is the number of words, including
-    /// the option's name.
+    /// Reads the number of vertices at `at`, and the vertices after it. The result is the number of words,
+    /// including the option's name.
     fn polygon(&mut self, args: Args<'_>, at: usize) -> Result<usize, CmdError> {
         let number = args.int(at).ok().and_then(|number| i32::try_from(number).ok());
         let number = number.ok_or(const { CmdError::text("ERR invalid number of vertices") })?;
@@ -293,7 +293,7 @@ impl<'d> SearchCall<'d> {
         Some((zset, region))
     }
 
-    /// The call without its set, which another thread gets separately.
+    /// The call without its set. Another thread gets the set separately.
     fn without_set(self) -> SearchCall<'static> {
         let SearchCall { asking, from, has_member, region, unit, order, count, any, .. } = self;
         let SearchCall { with_distance, with_hash, with_point, store, .. } = self;
@@ -363,7 +363,7 @@ impl<'d> SearchCall<'d> {
     }
 }
 
-/// A score as a signed integer; one beyond 64 bits becomes `i64::MIN`, as in the reference on x86.
+/// A score as a signed integer; a score beyond 64 bits becomes `i64::MIN`, as in the reference on x86.
 fn whole(score: f64) -> i64 {
     const BOUND: f64 = (1u64 << 63) as f64;
     if (-BOUND..BOUND).contains(&score) { score as i64 } else { i64::MIN }
@@ -461,9 +461,9 @@ fn search_or_store(ctx: &mut WriteCtx<'_>, args: Args<'_>, asking: Asking, event
     let told = new.share();
     let existed = store_sorted(ctx, target, new, event);
     ctx.db.effects.count_more_changes(changes.saturating_sub(1) as u64);
-    // Members and distances follow from sines, which another machine may round differently, and each
-    // implementation chooses which of several members at the same distance COUNT excludes. Therefore the
-    // result is propagated.
+    // Members and distances follow from sines, which another machine may round differently, and another
+    // implementation may choose differently among members at the same distance when COUNT excludes some.
+    // Therefore the result is propagated.
     ctx.db.effects.rewrite_encoded(|| stored_elements(target, existed, &told));
     Ok(Outcome::Done)
 }

@@ -40,7 +40,8 @@ impl FieldClock {
     }
 }
 
-/// The fields on which a command has acted: their number, and their names if these are propagated.
+/// The fields on which a command has had an effect: their number, and also their names if the names are
+/// propagated.
 pub(crate) struct ActedNames<'a> {
     names: Vec<&'a [u8]>,
     count: u64,
@@ -48,7 +49,7 @@ pub(crate) struct ActedNames<'a> {
 }
 
 impl<'a> ActedNames<'a> {
-    /// An empty list. `is_kept`: the names are recorded, not only their number.
+    /// An empty list. `is_kept`: whether the names are recorded, not only their number.
     pub(crate) fn new(is_kept: bool) -> ActedNames<'a> {
         ActedNames { names: Vec::new(), count: 0, is_kept }
     }

@@ -1,4 +1,4 @@
-//! Expiry of fields: the HEXPIRE family, HPERSIST, the HTTL family.
+//! Expiry of fields: the HEXPIRE family, HPERSIST, and the HTTL family.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -119,15 +119,15 @@ fn expire_by(ctx: &mut WriteCtx<'_>, args: Args<'_>, unit: ExpiryUnit) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The command as HPEXPIREAT, so the delay of propagation does not matter.
+/// The command rewritten as HPEXPIREAT, so that the delay of propagation does not matter.
 fn hpexpireat_argv(args: Args<'_>, at_ms: i64) -> Argv {
     let mut argv = vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at_ms.to_string().into_bytes()];
     argv.extend(args.iter_from(3).map(<[u8]>::to_vec));
     argv
 }
 
-/// The command that changes the expiry of these fields only. A receiver still has the fields that have
-/// expired here, and a command that names them would bring them back.
+/// The command that changes the expiry of these fields only. A replica still has the fields that have expired
+/// here, and a command that names those fields would revive them.
 pub(super) fn expiry_argv(args: Args<'_>, at: Option<i64>, names: &[&[u8]]) -> Argv {
     let mut argv = match at {
         Some(at) => vec![b"HPEXPIREAT".to_vec(), args.at(1).to_vec(), at.to_string().into_bytes()],

@@ -1,4 +1,4 @@
-//! HSETEX and HGETEX, which take options, and HGETDEL: several fields at once.
+//! HSETEX and HGETEX, which take options, and HGETDEL. All of them act on several fields at once.
 
 use super::expiry::{FIELD_COUNT, NamedFields, expiry_argv, has_passed, hdel_argv};
 use super::write::{before_adding, set_field};
@@ -198,7 +198,8 @@ fn set_in_the_past<'a>(
     deleted
 }
 
-/// HSETEX with a time instead of a duration, and without conditions, which were met.
+/// HSETEX with the time of expiry instead of a duration, and without its conditions, because they were met
+/// here.
 fn hsetex_argv(args: Args<'_>, fields: &NamedFields, expiry: HashExpiry) -> Argv {
     let mut argv = vec![b"HSETEX".to_vec(), args.at(1).to_vec()];
     match expiry {

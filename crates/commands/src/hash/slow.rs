@@ -20,14 +20,15 @@ pub(super) enum FieldParts {
 struct Fields {
     shown: FieldParts,
     clock: FieldClock,
-    /// Number of fields passed so far, first while counting, then while writing.
+    /// Number of fields passed so far: in the first pass, which counts, and again in the second, which
+    /// writes.
     passed: usize,
     stage: FieldStage,
 }
 
 #[derive(Debug)]
 enum FieldStage {
-    /// Live fields are being counted; their number so far.
+    /// Live fields are being counted; the number is the count so far.
     Counting(usize),
     Writing,
 }

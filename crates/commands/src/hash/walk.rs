@@ -63,7 +63,7 @@ pub(super) fn hrandfield(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// A random field that has not expired; `None` if all fields have.
+/// A random field that has not expired; `None` if all fields have expired.
 fn random<'a>(hash: HashRef<'a>, clock: FieldClock, rng: &mut Rng) -> Option<HashField<'a>> {
     for _ in 0..RANDOM_TRIES {
         let field = hash.nth(rng.below(hash.len() as u64) as usize)?;
@@ -91,7 +91,8 @@ fn reply_count(reply: &mut Reply<'_>, count: usize, shown: DrawnParts) {
     reply.array(count * each);
 }
 
-/// Replies with `count` random fields, each drawn from all that have not expired; with none if all have.
+/// Replies with `count` random fields, each drawn from all fields that have not expired. If all have expired,
+/// the reply has no fields.
 fn repeated(ctx: &mut ReadCtx<'_>, hash: HashRef<'_>, clock: FieldClock, count: usize, shown: DrawnParts) {
     // The live fields are listed if some fields have expired, or if finding a field by rank is slow.
     let listed: Option<Vec<HashField<'_>>> = (hash.row().is_some() || !clock.all_live(hash))
@@ -215,6 +216,6 @@ pub(super) fn hscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
 /// Number of random draws that may hit expired fields before the live fields are counted and one of them is
 /// drawn by its rank.
 const RANDOM_TRIES: usize = 50;
-/// Largest number of fields in a reply with repeated fields if the client's output has no limit: the
-/// reply is kept in memory.
+/// Largest number of fields in a reply with repeated fields if the client's output has no limit. The number
+/// is limited because the whole reply is in memory.
 const REPEATED_MAX: i64 = 1 << 27;

@@ -56,7 +56,7 @@ pub(super) fn before_adding(edit: &mut HashEdit<'_>, args: Args<'_>, first: usiz
 }
 
 /// Stores a field; the result is whether the field is new for clients, and whether it replaced an expired
-/// one.
+/// field.
 pub(super) fn set_field(
     edit: &mut HashEdit<'_>,
     clock: FieldClock,
@@ -86,7 +86,7 @@ pub(super) fn hsetnx(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     edit.met_expired(u64::from(expired));
     edit.done(Event::HSet, 1);
     if expired {
-        // HSETNX is propagated as HSET, because a receiver may still have the field that has expired here.
+        // HSETNX is propagated as HSET, because a replica may still have the field that has expired here.
         ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), args.at(3), None));
     }
     ctx.reply.int(1);
@@ -116,8 +116,8 @@ pub(super) fn hdel(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let (hash, context) = edit.parts();
     let all_live = clock.all_live(hash.view());
     // An expired field is absent for the client, and is left to the expiry cycle, which propagates its
-    // deletion. The command propagates without that field: a receiver that deleted it, too, could empty and
-    // so delete a hash that still exists here.
+    // deletion. The command is propagated without that field. A replica that deleted the field, too, could
+    // empty the hash, and so delete a key that still exists here.
     let mut living = ActedNames::new(is_told);
     let removed = match all_live {
         true => hash.remove_each(args.iter_from(2), context) as u64,
@@ -168,7 +168,7 @@ pub(super) fn hincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Whether every receiver of a command would compute the same number.
+/// Whether every replica that executes the command would compute the same number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FloatResult {
     Integer,
@@ -195,8 +195,8 @@ fn store_number(
 }
 
 impl StoredNumber {
-    /// Propagates the sum instead of the amount if a receiver may compute another sum: machines and
-    /// versions round differently, and a receiver may still have a field that has expired here.
+    /// Propagates the sum instead of the amount if a replica may compute another sum, because machines and
+    /// versions round differently, and because a replica may still have a field that has expired here.
     fn propagate(self, ctx: &mut WriteCtx<'_>, args: Args<'_>, text: &[u8], exact: FloatResult) {
         if exact == FloatResult::Float || self.expired || self.expiry.is_some() {
             ctx.db.effects.rewrite(|| hset_argv(args.at(1), args.at(2), text, self.expiry));

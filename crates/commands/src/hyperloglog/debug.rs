@@ -45,7 +45,7 @@ pub(super) fn pfdebug(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The switch has no effect: there is one way to merge registers, and the compiler chooses the instructions.
+/// Accepts the switch, which has no effect, because there is only one way to merge registers.
 fn simd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     match () {
         () if args.is(2, "ON") => ctx.reply.simple(b"enabled"),
@@ -76,8 +76,8 @@ pub(super) fn pfselftest(ctx: &mut StaticCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Adds elements to a sparse and to a dense HyperLogLog: at each power of ten their estimates must
-/// agree, and be near the true count.
+/// Adds elements to a sparse and to a dense HyperLogLog. At each power of ten, their estimates must agree and
+/// be near the true count.
 fn test_estimates(rng: &mut Rng) -> Result<(), CmdError> {
     let (mut sparse, mut dense) = (Hll::empty(), Hll::empty());
     dense.make_dense()?;
@@ -88,7 +88,7 @@ fn test_estimates(rng: &mut Rng) -> Result<(), CmdError> {
         dense.add(mark, SPARSE_BYTES_MAX)?;
         if count == checked_at {
             let (estimate, other) = (dense.estimate()?, sparse.estimate()?);
-            // Four standard errors, but at least ten elements.
+            // The tolerated error is four standard errors, but at least ten elements.
             let tolerated = (4 * count * 104 / 12_800).max(10);
             if estimate != other || estimate.abs_diff(count) > tolerated {
                 let text =

@@ -2,8 +2,8 @@
 //!
 //! Each command first does what its variant without `B` does. If there is nothing to take, it waits for one
 //! of its keys and is run again when the key holds a list; where it must not wait, for example in a
-//! transaction, it replies as after a timeout. The replication stream gets commands that do not wait: LPOP or
-//! RPOP, LMOVE, RPOPLPUSH.
+//! transaction, it replies as after a timeout. It is replicated as a command that does not wait: LPOP, RPOP,
+//! LMOVE or RPOPLPUSH.
 
 use super::ends::{Shape, op_pop};
 use super::moving::op_move;
@@ -108,8 +108,8 @@ pub(crate) fn wait(ctx: &mut WriteCtx<'_>, keys: Range<usize>, wanted: Type, dea
     }))))
 }
 
-/// Parses a timeout in seconds, maybe with a fraction. The result is the time of the monotonic clock, in
-/// ms, at which it ends; 0: never. A fraction of a millisecond is rounded up.
+/// Parses a timeout in seconds, maybe with a fraction. The result is the time of the monotonic clock, in ms,
+/// at which the wait ends; 0 means never. A fraction of a millisecond is rounded up.
 pub(crate) fn deadline_ms(ctx: &WriteCtx<'_>, text: &[u8]) -> Result<u64, CmdError> {
     let seconds = LongDouble::parse(text)
         .ok_or(const { CmdError::text("ERR timeout is not a float or out of range") })?;

@@ -67,7 +67,8 @@ pub(crate) fn position(index: i64, len: usize) -> Option<usize> {
     }
 }
 
-/// The positions from `start` to `stop`, both included, clamped to a list of `len` elements.
+/// The positions from `start` to `stop`, both included, cut to the positions that a list of `len` elements
+/// has.
 pub(crate) fn range(start: i64, stop: i64, len: usize) -> Range<usize> {
     let start = position(start, len).unwrap_or(0);
     let Some(stop) = position(stop, len) else { return 0..0 };

@@ -8,9 +8,9 @@ use crate::outcome::{Outcome, Run};
 
 /// The options of LPOS.
 struct PosOptions {
-    /// Number of the first match to return, from 1; negative: from the end.
+    /// Number of the first match to return, counted from 1; if negative, matches are counted from the end.
     rank: i64,
-    /// Number of matches, 0 for all; `None`: one, replied without an array.
+    /// Number of matches to return, 0 for all. With `None`, one match is returned, without an array.
     count: Option<usize>,
     /// Number of elements to compare; 0 for all.
     len_max: usize,

@@ -7,7 +7,8 @@ use sluice_resp::Reply;
 use sluice_value::{ListRef, Value};
 use std::ops::Range;
 
-/// The reply of LRANGE: the elements of a range. The same code runs on the main thread and on another one.
+/// The reply of LRANGE: the elements of a range. This code writes the reply on the main thread as well as on
+/// another thread.
 #[derive(Debug)]
 pub(super) struct ListElements {
     /// Positions of the elements still to be written.

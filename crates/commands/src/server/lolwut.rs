@@ -10,7 +10,8 @@ const COLUMNS_MAX: i64 = 1000;
 const ROWS_MAX: i64 = 500;
 const SYNTAX: CmdError = CmdError::text("ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]");
 
-/// Arguments that a picture accepts: those of the reference's pictures, because clients may send them.
+/// The arguments that a picture accepts. They are those of the reference's pictures, because clients may send
+/// them.
 enum Picture {
     /// Any number of arguments, of which the first ones, up to this number, must be integers.
     Loose(usize),

@@ -106,7 +106,8 @@ fn gathered(limits: SetLimits, walk: impl FnOnce(Visit<'_>)) -> Set {
     members.finish()
 }
 
-/// Stores the set that `make` builds from the source sets under the first key; an empty one deletes the key.
+/// Builds a set from the source sets with `make` and stores it under the first key; an empty set deletes the
+/// key.
 fn store(
     ctx: &mut WriteCtx<'_>,
     args: Args<'_>,

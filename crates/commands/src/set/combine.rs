@@ -5,7 +5,7 @@ use sluice_base::num::IntBuffer;
 use sluice_resp::Reply;
 use sluice_value::{ListItem, Set, SetContext, SetEncoding, SetFinder, SetLimits, SetRef};
 
-/// Number of members that all sets have in common, counted up to `limit`; 0: no limit.
+/// Number of members that all sets have in common, counted up to `limit`; a `limit` of 0 means no limit.
 pub(super) fn count_common(sets: &[Option<SetRef<'_>>], limit: usize) -> usize {
     let mut found = 0;
     intersect(sets, &mut |_| {
@@ -100,7 +100,7 @@ pub(crate) fn unite(sets: &[Option<SetRef<'_>>], limits: SetLimits, visit: Visit
 }
 
 /// Whether a union looks up each member in the earlier sets, instead of recording visited members. A look-up
-/// takes a fifth of the time of an insertion, if the members come in the order of a hash table.
+/// takes a fifth of the time of an insertion, if the members are visited in the order of a hash table.
 pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
     let mut before_last = sets.iter().flatten();
     let _last = before_last.next_back();
@@ -112,7 +112,7 @@ pub(crate) fn is_looked_up(sets: &[Option<SetRef<'_>>]) -> bool {
 pub(crate) const LOOKED_UP_MAX: usize = 5;
 
 /// A union looks members up only if the sets that are searched member by member (listpacks) have at most this
-/// many members in total: searching more takes longer than an insertion into a table.
+/// many members in total, because searching more members takes longer than an insertion into a table.
 pub(crate) const SEARCHED_LEN_MAX: usize = 128;
 
 /// Visits each member of any set once, in the first set that has it.

@@ -49,7 +49,7 @@ pub(super) fn smove(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 
 fn op_smove(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Result<bool, crate::CmdError> {
     let (from, to, member) = (args.key(1), args.key(2), args.at(3));
-    // Both keys are looked up before either type is checked: an expired key is deleted in any case.
+    // Both keys are looked up before either type is checked, so that an expired key is deleted in any case.
     let source = ctx.db.get_uncounted(from).map(|entry| set_of(entry).map(|set| set.contains(member)));
     let target = ctx.db.get_uncounted(to).map(|entry| set_of(entry).map(|_| ()));
     let Some(is_member) = source else { return Ok(false) };

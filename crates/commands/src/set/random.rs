@@ -31,7 +31,7 @@ fn draw(set: SetRef<'_>, count: usize, rng: &mut Rng, mut visit: impl FnMut(List
         }
         return;
     }
-    // Robert Floyd's algorithm: each step adds one rank, and no random number is discarded.
+    // This is Robert Floyd's algorithm, in which each step adds one rank and no random number is discarded.
     let mut ranks = HashSet::with_capacity(count);
     for bound in len - count..len {
         let drawn = rng.below(bound as u64 + 1) as usize;
@@ -82,7 +82,7 @@ fn srandmember_count(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let reply = &mut ctx.reply;
     if count < 0 {
-        // A larger count is refused, because the reply alone could take all memory.
+        // A count above `REPEATED_MAX` is refused, because the reply alone could take all memory.
         if wanted > REPEATED_MAX {
             return Err(CmdError::text("ERR value is out of range"));
         }
@@ -177,7 +177,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
         drawn.push(member.bytes(&mut IntBuffer::new()).to_vec());
         reply_item(&mut ctx.reply, member);
     });
-    // If little is left, the reference makes a new set of the rest, so a hash table becomes a listpack again.
+    // If few members are left, the reference makes a new set of them, so a hash table can become a listpack
+    // again. The encoding is chosen in the same way here.
     if edit.value().encoding() != SetEncoding::Listpack && is_little(len - count, count) {
         let rest = rest_of(edit.value(), &drawn, ctx.limits.set);
         edit.replace(rest);
@@ -193,8 +194,8 @@ fn spop_count(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Propagates the removal of the members in `pieces`. A very large removal is encoded later if the reply is
-/// that of a slow read: then no further command of the same transaction or script can follow.
+/// Propagates the removal of the members in `pieces`. A very large removal is encoded later if a slow read
+/// produces the reply, because then no further command of the same transaction or script can follow.
 fn tell_of(ctx: &mut WriteCtx<'_>, key: Key<'_>, pieces: &[Set], count: usize, is_slow: bool) {
     let is_propagated = ctx.db.effects.propagating;
     let is_promised = is_propagated && is_slow && count >= PROMISED_FROM;
@@ -226,19 +227,19 @@ fn give_away(ctx: &mut WriteCtx<'_>, pieces: Vec<Set>, is_slow: bool) -> Run {
 }
 
 /// Removes `count` members, fewer than all, from a large set in a few steps, each of which takes a run of
-/// neighbours in the order of the members' hashes. The hashes reveal nothing about the members, because the
-/// server's seed is secret. Every member has the same probability. `None` if the set is too small to be a
+/// neighbours in the order of the members' hashes. Clients do not know the hashes, because the server's seed
+/// is secret. Every member has the same probability of being removed. `None` if the set is too small to be a
 /// tree.
 fn cut(set: &mut Set, count: usize, rng: &mut Rng) -> Option<Vec<Set>> {
     let len = set.len();
     let rank_of = |section: usize| (len as u128 * section as u128 / SECTIONS as u128) as usize;
-    // Number of members drawn before a rank. With this formula each section gives members in proportion to
-    // its size, and never more than it has. `chance` decides which sections give one more if the proportion
-    // is a fraction.
+    // Number of members that are drawn below a rank. With this formula, the number drawn from each section is
+    // proportional to the section's size, and never greater. `chance` decides in which sections one member
+    // more is drawn if the proportion is not a whole number.
     let chance = u128::from(rng.below(len as u64));
     let drawn_before = |rank: usize| ((count as u128 * rank as u128 + chance) / len as u128) as usize;
     let mut pieces = Vec::new();
-    // The last section is cut first, so that the ranks before a cut stay valid.
+    // Sections are cut from the last to the first, so that the ranks before a cut stay valid.
     for section in (0..SECTIONS).rev() {
         let (start, end) = (rank_of(section), rank_of(section + 1));
         let (section_len, wanted) = (end - start, drawn_before(end) - drawn_before(start));
@@ -260,15 +261,15 @@ const SECTIONS: usize = 8;
 /// Number of members from which on runs of neighbours are taken instead of single members.
 const CUT_FROM: usize = 1024;
 
-/// Number of members from which on the removal is encoded later: fewer take at most a millisecond.
+/// Number of members from which on the removal is encoded later. Encoding fewer takes at most a millisecond.
 const PROMISED_FROM: usize = 16_384;
 
-/// Whether the reference makes a new set of the rest.
+/// Whether the reference makes a new set of the members that are left.
 fn is_little(left: usize, drawn: usize) -> bool {
     left.saturating_mul(LITTLE) <= drawn
 }
 
-/// The rest is little if this multiple of it is at most the number drawn.
+/// Few members are left if this multiple of their number is at most the number drawn.
 const LITTLE: usize = 5;
 
 /// The set without the drawn members, in the encoding of a new set.
@@ -290,7 +291,7 @@ fn rest_of(set: &Set, drawn: &[Vec<u8>], limits: sluice_value::SetLimits) -> Set
     rest
 }
 
-/// The commands that remove `count` members, some at a time.
+/// The commands that remove `count` members, each a limited number of them.
 fn removals<'m>(key: Key<'_>, count: usize, members: impl Iterator<Item = ListItem<'m>>) -> EncodedCommands {
     let mut commands = ItemCommands::new((b"SREM", key.bytes), (count, 1));
     members.for_each(|member| commands.push(&[member.bytes(&mut IntBuffer::new())]));

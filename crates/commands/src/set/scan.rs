@@ -52,7 +52,7 @@ pub(super) fn sscan(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     };
     let set = set_of(entry)?;
     let options = SetScanOptions::parse(args)?;
-    // The reply has the cursor first, but the cursor is known only after the members.
+    // The cursor comes first in the reply but is known last, so the members are collected first.
     let mut filter = NameFilter::new(options.pattern);
     let mut members = Vec::new();
     let next = set.scan(cursor, options.count, |member| {

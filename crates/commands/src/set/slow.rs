@@ -36,12 +36,12 @@ impl Production for Members {
     }
 }
 
-/// Members that were removed from a set, as sets without any other owner.
+/// Members that were removed from a set. They are in sets that have no other owner.
 #[derive(Debug)]
 struct PoppedMembers {
     count: usize,
     has_begun: bool,
-    /// Number of members written of the last set.
+    /// Number of members of the last set that are written already.
     passed: usize,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn counted(sets: &[Option<SetRef<'_>>], limit: usize) -> SlowRead {
     })
 }
 
-/// A root for each set; an empty set for an absent key.
+/// A root for each set; the root for an absent key is an empty set.
 fn roots_of(sets: &[Option<SetRef<'_>>]) -> Vec<Value> {
     let root = |set: &Option<SetRef<'_>>| match set {
         Some(set) => root_of(ValueRef::Set(*set)),

@@ -33,7 +33,7 @@ struct Trimming {
 struct AddOptions {
     trimming: Option<Trimming>,
     no_mkstream: bool,
-    /// For XADD: the id, and its position among the arguments.
+    /// Used for XADD only: the id, and its position among the arguments.
     id: Option<(WantedId, usize)>,
 }
 
@@ -129,7 +129,8 @@ impl TrimWords {
             }
             return Ok(None);
         };
-        // In commands of the primary and of the AOF, the extent of trimming is already decided.
+        // For a command from the primary or the AOF, the extent of trimming is already decided, so no limit
+        // applies.
         let must_obey = ctx.db.access.must_obey;
         if self.limit.is_some() && !self.is_approximate && !must_obey {
             return Err(LIMIT_WITHOUT_APPROXIMATION);
@@ -147,8 +148,8 @@ impl TrimWords {
 const LIMIT_WITHOUT_APPROXIMATION: CmdError =
     CmdError::text("ERR syntax error, LIMIT cannot be used without the special ~ option");
 
-/// Largest number of entries that approximate trimming removes without LIMIT: those of a hundred nodes, but
-/// no more than a million; 10,000 if the number of entries of a node is not limited.
+/// Largest number of entries that approximate trimming removes without LIMIT: as many as fit in a hundred
+/// nodes, but at most a million, or 10,000 if the number of entries of a node is not limited.
 fn default_limit(ctx: &WriteCtx<'_>) -> u64 {
     match ctx.limits.stream.node_max_entries.saturating_mul(100) {
         0 => 10_000,
@@ -261,7 +262,8 @@ impl Trimming {
         stream.trim(self.to, self.extent, context)
     }
 
-    /// The threshold that gives the same stream on a receiver; `None` if it is the requested one.
+    /// The exact threshold with which a replica trims to the same stream; `None` if the requested trimming is
+    /// exact already.
     fn exact_threshold(self, stream: &Stream) -> Option<ExactThreshold> {
         if self.extent == TrimExtent::Exact {
             return None;

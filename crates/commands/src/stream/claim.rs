@@ -32,7 +32,7 @@ pub(super) fn claim_argv(
     argv
 }
 
-/// XGROUP CREATECONSUMER, for a consumer that no other command of the replication stream creates.
+/// The XGROUP CREATECONSUMER command for a consumer that no other command in the replication stream creates.
 pub(super) fn consumer_argv((key, group): (&[u8], &[u8]), consumer: &[u8]) -> Argv {
     [&b"XGROUP"[..], b"CREATECONSUMER", key, group, consumer].map(<[u8]>::to_vec).to_vec()
 }
@@ -62,7 +62,7 @@ pub(super) fn position_argv(
 }
 
 pub(super) fn xack(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    // This look-up counts an absent key as a miss, as in a command that reads.
+    // This look-up counts an absent key as a miss, as a command that reads does.
     ctx.db.get(args.key(1));
     let edit = ctx.db.edit_stream(args.key(1), ctx.limits.stream)?;
     let Some(mut edit) = edit.filter(|edit| edit.stream().group(args.at(2)).is_some()) else {
@@ -213,13 +213,13 @@ struct Claim {
     shown: ClaimReply,
 }
 
-/// Result of an attempt to claim an entry.
+/// The result of an attempt to claim an entry.
 enum Claimed {
     /// The entry now belongs to the consumer.
     Taken,
     /// The entry was pending but is no longer in the stream, so it was removed from the pending entries.
     Gone,
-    /// Nothing changed: the entry is not pending, or not for long enough.
+    /// Nothing changed, because the entry is not pending, or has not been pending for long enough.
     Left,
 }
 
@@ -386,8 +386,8 @@ impl ClaimCall {
             }
             at += 1;
         }
-        // A time in the future is accepted only from the primary and the AOF: the primary has used its
-        // own clock, and the AOF the clock at the time when it was written.
+        // A time in the future is accepted only from the primary and the AOF. The primary has used its own
+        // clock, and in the AOF the time is from the clock when the file was written.
         if claim.delivered_ms < 0 || claim.delivered_ms > now_ms && !access.must_obey {
             claim.delivered_ms = now_ms;
         }
@@ -464,7 +464,7 @@ impl AutoClaimCall {
     }
 }
 
-/// The largest COUNT that the reference accepts, given the size of its ids.
+/// The largest COUNT that the reference accepts; the limit follows from the size of its ids.
 const AUTOCLAIM_COUNT_MAX: i64 = i64::MAX / 16;
 /// XAUTOCLAIM examines at most COUNT times this many pending entries.
 const ATTEMPTS_PER_CLAIM: usize = 10;
@@ -472,7 +472,8 @@ const ATTEMPTS_PER_CLAIM: usize = 10;
 pub(super) fn xautoclaim(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let now_ms = ctx.db.access.now.unix_ms();
     let WriteCtx { db, reply, limits, .. } = ctx;
-    // The key is looked up first, so that an absent one counts as a miss even if a bad argument is refused.
+    // The key is looked up first, so that an absent key counts as a miss even if an invalid argument is
+    // refused.
     db.get(args.key(1));
     let call = AutoClaimCall::parse(args, now_ms)?;
     let edit = db.edit_stream(args.key(1), limits.stream)?;
@@ -533,7 +534,7 @@ fn next_ids(group: &ConsumerGroup, from: StreamId) -> Vec<StreamId> {
 }
 
 impl Claiming<'_, '_> {
-    /// The result that [`Claiming::claim`] of a pending entry will have.
+    /// The result that [`Claiming::claim`] will have for a pending entry.
     fn will(&self, id: StreamId, claim: Claim) -> Claimed {
         let Some(pending) = self.group.pending(id) else { return Claimed::Left };
         if self.log.get(id).is_none() {

@@ -55,8 +55,8 @@ const CREATE_WORDS_MAX: usize = 8;
 /// Number of words of SETID with its option.
 const SETID_WORDS_MAX: usize = 7;
 
-/// Refuses a call with more than `words_max` words, because it repeats an option. A call that repeats an
-/// option but omits another one passes, as in the reference.
+/// Refuses a call with more than `words_max` words, because such a call repeats an option. A call that
+/// repeats an option but omits another is accepted, as in the reference.
 fn refuse_repeated(args: Args<'_>, words_max: usize) -> Result<(), CmdError> {
     if args.len() > words_max { Err(wrong_subcommand("XGROUP", args)) } else { Ok(()) }
 }

@@ -47,8 +47,8 @@ pub(super) fn stream(ctx: &mut ReadCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Without COUNT, or with a negative one, FULL shows at most this many entries of the stream and of each list
-/// of pending entries.
+/// Without COUNT, or with a negative COUNT, FULL shows at most this many entries of the stream and of each
+/// list of pending entries.
 const FULL_COUNT: i64 = 10;
 
 fn common(reply: &mut Reply<'_>, stream: &Stream) {

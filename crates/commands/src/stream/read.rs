@@ -1,8 +1,8 @@
 //! XREAD and XREADGROUP.
 //!
 //! Both reply with existing entries. If there are none, BLOCK was given and waiting is allowed, the command
-//! waits; it is run again when one of its keys changes, for example when an entry is added. `$` and `+` then
-//! keep the ids for which they stood in the first run.
+//! waits; it is run again when one of its keys changes, for example when an entry is added. In later runs,
+//! `$` and `+` stand for the same ids as in the first run.
 
 use crate::args::Args;
 use crate::ctx::{ReadCtx, WriteCtx};
@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 /// The arguments of XREAD or XREADGROUP.
 struct ReadCall<'a> {
     count: usize,
-    /// Time of the monotonic clock, in ms, at which a wait ends; 0: never; `None`: no wait.
+    /// Time of the monotonic clock, in ms, at which a wait ends, or 0 for a wait without end; `None` if the
+    /// command does not wait.
     deadline_ms: Option<u64>,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
@@ -113,7 +114,7 @@ fn unbalanced(reader: ReadKind) -> CmdError {
     ))
 }
 
-/// The time at which a timeout in milliseconds ends, ms of the monotonic clock; 0: never.
+/// The time at which a timeout in milliseconds ends, in ms of the monotonic clock; 0 means never.
 fn deadline_ms(text: &[u8], now: Now) -> Result<u64, CmdError> {
     let ms = parse_i64(text).ok_or(CmdError::text("ERR timeout is not an integer or out of range"))?;
     match u64::try_from(ms) {
@@ -148,7 +149,7 @@ impl StreamsReply {
         reply.bulk(key);
     }
 
-    /// Ends the reply. False: no stream was begun, so nothing was written.
+    /// Ends the reply. Returns `false` if no stream was begun, so that nothing was written.
     fn end(self, reply: &mut Reply<'_>) -> bool {
         let Some(deferred) = self.begun else { return false };
         match reply.protocol() {
@@ -216,7 +217,8 @@ fn read_from(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, CmdError>
     let last_id = stream.map_or(StreamId::MIN, |stream| stream.log().last_id());
     match until_zero(text) {
         b"$" => Ok(last_id),
-        // `+` stands for the last id, not for the last entry: if the last entry was deleted, nothing is read.
+        // `+` stands for the last id, not for the last entry, so nothing is read if the entry with that id
+        // was deleted.
         b"+" if stream.is_some_and(|stream| stream.log().len() > 0) => {
             Ok(last_id.previous().unwrap_or(last_id))
         }
@@ -298,7 +300,7 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CmdError {
     CmdError::owned(text)
 }
 
-/// One run of XREADGROUP for a group and consumer.
+/// One execution of XREADGROUP for a group and a consumer.
 struct GroupTurn<'a> {
     group: &'a [u8],
     consumer: &'a [u8],
@@ -307,14 +309,14 @@ struct GroupTurn<'a> {
     no_ack: bool,
 }
 
-/// The changes that reading made, for the replication stream. Ids are recorded only if commands are
-/// propagated.
+/// The changes made by reading, which the replication stream must contain. Ids are recorded only if commands
+/// are propagated.
 #[derive(Default)]
 struct Delivered {
     /// Ids of new entries that became pending.
     ids: Vec<StreamId>,
     position: Option<(StreamId, Option<u64>)>,
-    /// Pending entries that were sent again, by their number of deliveries.
+    /// Ids of pending entries that were sent again, grouped by number of deliveries.
     again: BTreeMap<u64, Vec<StreamId>>,
 }
 
@@ -414,8 +416,8 @@ impl GroupTurn<'_> {
         delivered
     }
 
-    /// Sends the consumer's pending entries again, and counts another delivery of each that is still in the
-    /// stream.
+    /// Sends the consumer's pending entries again, and counts another delivery of each entry that is still in
+    /// the stream.
     fn repeat(
         &self,
         group: &mut ConsumerGroup,

@@ -1,5 +1,5 @@
-//! XACKDEL and XDELEX, as in version 9.2 of the reference: entries are deleted in a way that takes
-//! references of consumer groups into account.
+//! XACKDEL and XDELEX, as in version 9.2 of the reference. Both delete entries in a way that takes references
+//! of consumer groups into account.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -125,7 +125,7 @@ impl Removal {
             return IdFate::Needed;
         }
         if mode == ReferenceMode::DelRef {
-            // The references are removed even if the entry was deleted earlier and only they are left.
+            // The references are removed even if the entry itself was deleted earlier.
             self.acknowledge_everywhere(stream, context, id);
         }
         match self.delete(stream, context, id) {
@@ -134,7 +134,8 @@ impl Removal {
         }
     }
 
-    /// The changes as one XACK for each group and an XDEL, for replicas that know neither XACKDEL nor XDELEX.
+    /// The changes as one XACK for each group and one XDEL, for replicas that know neither XACKDEL nor
+    /// XDELEX.
     fn commands(self, key: &[u8]) -> Vec<Argv> {
         let with_ids = |mut argv: Argv, ids: Vec<StreamId>| {
             argv.extend(ids.into_iter().map(StreamId::to_text));

@@ -13,7 +13,7 @@ use sluice_value::{Direction, Value};
 struct EntryRange {
     /// First and last id of the requested range, both included.
     all: (StreamId, StreamId),
-    /// First and last id of the part that is not passed yet, both included; `None`: nothing is left.
+    /// First and last id of the part that is not passed yet, both included; `None` if nothing is left.
     left: Option<(StreamId, StreamId)>,
     /// Largest number of entries in the reply.
     count: usize,
@@ -23,7 +23,7 @@ struct EntryRange {
 
 #[derive(Debug)]
 enum EntryStage {
-    /// Entries are being counted; their number so far.
+    /// Entries are being counted; the number is the count so far.
     Counting(usize),
     /// Number of entries still to be written.
     Writing(usize),
@@ -90,7 +90,7 @@ impl EntryRange {
         if left == 0 || self.left.is_none() { Progress::End } else { Progress::More }
     }
 
-    /// Calls `visit` for the entries that are left, as long as it returns true.
+    /// Calls `visit` for the entries that are left, until it returns `false`.
     fn visit(&mut self, log: &EntryLog, mut visit: impl FnMut(EntryRef<'_>) -> bool) {
         let Some((start, end)) = self.left else { return };
         let mut passed = None;

@@ -1,4 +1,4 @@
-//! INCREX, as in version 9.2 of the reference: adds an amount within bounds, and sets an expiry.
+//! INCREX, as in version 9.2 of the reference. The command adds an amount within bounds, and sets an expiry.
 
 use crate::args::Args;
 use crate::ctx::WriteCtx;
@@ -57,7 +57,7 @@ impl<'a> Increment<'a> {
     }
 
     /// Reads the option at `i`, if it is allowed there; returns how many words it takes, its name included.
-    /// `None`: it is unknown or not allowed.
+    /// Returns `None` if the option is unknown or not allowed.
     fn take(&mut self, args: Args<'a>, i: usize) -> Option<usize> {
         if args.is(i, "NX") && matches!(self.condition, Condition::Always | Condition::Absent) {
             self.condition = Condition::Absent;
@@ -113,13 +113,14 @@ trait IncrexNumber: Copy + PartialOrd {
     const TOO_FAR: CmdError;
 
     fn parse(text: &[u8]) -> Option<Self>;
-    /// Refuses a number that is not allowed as an amount.
+    /// Returns an error if the number is not allowed as an amount.
     fn check_amount(self) -> Result<(), CmdError>;
     /// Parses the value of a string.
     fn of(text: Str<'_>) -> Result<Self, CmdError>;
     /// The smallest and the largest number.
     fn range() -> (Self, Self);
-    /// The sum, and its position relative to the bounds: `Equal` if it is within them.
+    /// The sum, and its position relative to the bounds. The position is `Equal` if the sum is within the
+    /// bounds.
     fn add(self, amount: Self, bounds: (Self, Self)) -> (Self, Ordering);
     /// The difference `self - other`; `None` if it cannot be represented.
     fn less(self, other: Self) -> Option<Self>;
@@ -152,8 +153,8 @@ impl IncrexNumber for i64 {
         (i64::MIN, i64::MAX)
     }
     fn add(self, amount: i64, (lower, upper): (i64, i64)) -> (i64, Ordering) {
-        // The sum has 128 bits and cannot overflow: a sum that an `i64` cannot hold is out of bounds like any
-        // other.
+        // The sum has 128 bits and cannot overflow. A sum that an `i64` cannot hold is treated like any other
+        // sum that is out of bounds.
         let sum = i128::from(self) + i128::from(amount);
         let side = if sum > i128::from(upper) {
             Ordering::Greater
@@ -299,8 +300,8 @@ enum ExpiryFate {
     EndsAt(i64),
 }
 
-/// Stores the sum, or deletes the key if its new expiry has passed already. The command is propagated as SET
-/// of the sum, because other machines and versions may round differently, and version 9.1 does not know
+/// Stores the sum, or deletes the key if its new expiry has passed already. The command is propagated as a
+/// SET of the sum, because other machines and versions may round differently, and version 9.1 does not know
 /// INCREX.
 fn store<N: IncrexNumber>(ctx: &mut WriteCtx<'_>, key: Key<'_>, new: N, fate: ExpiryFate, expires: bool) {
     let expiry = match fate {

@@ -54,8 +54,8 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     let at = options.expiry.at(args, ctx.db.access.now.unix_ms(), "msetex")?;
     let stores = allowed(ctx, args, pairs.clone(), options.condition);
     if stores {
-        // A time that has passed is stored all the same: the keys are hidden, and deleted by
-        // the next look-up.
+        // A time that has passed is stored all the same. The keys are then hidden, and deleted at the next
+        // look-up.
         store(ctx, args, pairs, options.expiry.to_set(at));
         if let (ExpiryOption::Given(unit, index), Some(at)) = (options.expiry, at)
             && unit != ExpiryUnit::AtMs
@@ -67,7 +67,8 @@ pub(super) fn msetex(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Positions of the keys and values: all arguments after the command's name. An error if a value is missing.
+/// Positions of the keys and values: all arguments after the command's name. Returns an error if a value is
+/// missing.
 fn all_pairs(ctx: &WriteCtx<'_>, args: Args<'_>) -> Result<Range<usize>, CmdError> {
     if args.len() % 2 == 1 { Ok(1..args.len()) } else { Err(CmdError::Arity(ctx.spec.full_name)) }
 }
@@ -92,8 +93,8 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, pairs: Range<usize>, expiry: Se
 }
 
 /// The command with its expiry replaced by PXAT; `index` is the position of the expiry's amount. `options` is
-/// the position of the first option. An expiry may be repeated in the same unit, and the last one counts;
-/// earlier ones are dropped, because another unit next to PXAT is refused.
+/// the position of the first option. An expiry may be repeated in the same unit, and the last expiry counts.
+/// Earlier ones are dropped, because a second unit in addition to PXAT would be refused.
 fn with_pxat(args: Args<'_>, options: usize, index: usize, at_ms: i64) -> Argv {
     let words = args.to_vecs();
     let mut argv = words[..options].to_vec();

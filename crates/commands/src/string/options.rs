@@ -6,7 +6,8 @@ use crate::error::CmdError;
 use sluice_command::is_word;
 use sluice_keyspace::{ExpiryMode, SetExpiry};
 
-/// The command whose options are read: it decides which options besides EX, PX, EXAT and PXAT are accepted.
+/// The command whose options are read. The command decides which options besides EX, PX, EXAT and PXAT are
+/// accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OptionsOf {
     /// SET: accepts NX, XX, IFEQ, IFNE, GET and KEEPTTL.

@@ -33,7 +33,7 @@ pub(super) fn set(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// SET of a large value; not inlined, because small values are more frequent.
+/// Sets a large value. Not inlined, because small values are more frequent.
 #[cold]
 #[inline(never)]
 fn set_shared(ctx: &mut WriteCtx<'_>, key: Key<'_>, value: &Bytes) -> bool {
@@ -84,14 +84,14 @@ fn store(ctx: &mut WriteCtx<'_>, args: Args<'_>, options: Options<'_>, at: Optio
     }
 }
 
-/// SET with the time of expiry, so the delay of propagation does not matter.
+/// SET with the time of expiry, so that the delay of propagation does not matter.
 fn set_pxat(name: &[u8], key: Key<'_>, value: &[u8], at_ms: i64) -> Argv {
     let at = at_ms.to_string().into_bytes();
     vec![name.to_vec(), key.bytes.to_vec(), value.to_vec(), b"PXAT".to_vec(), at]
 }
 
-/// SET without the options IFNE and GET. Replicas of version 9.1 do not know IFNE, and its condition was true
-/// here.
+/// SET without the options IFNE and GET. Replicas of version 9.1 do not know IFNE, and need not check its
+/// condition, because it was true here.
 fn without_condition(args: Args<'_>, expiry: ExpiryOption) -> Argv {
     let mut argv: Argv = args.iter_from(0).take(3).map(<[u8]>::to_vec).collect();
     if expiry == ExpiryOption::Keep {

@@ -31,7 +31,7 @@ impl AddFlags {
         let mut flags = AddFlags::default();
         let mut at = 2;
         loop {
-            // The words of options begin with a letter, and most commands have a number here already.
+            // Options begin with a letter, but most commands have no options and so a number in this place.
             if !args.get(at).is_some_and(|word| word.first().is_some_and(u8::is_ascii_alphabetic)) {
                 return (flags, at);
             }
@@ -49,7 +49,7 @@ impl AddFlags {
         }
     }
 
-    /// Refuses contradictory options, or options that do not fit `count` elements.
+    /// Returns an error if the options contradict each other or do not fit `count` elements.
     fn check(self, count: usize) -> Result<(), CmdError> {
         if self.nx && self.xx {
             return Err(CmdError::text("ERR XX and NX options at the same time are not compatible"));
@@ -75,8 +75,8 @@ pub(super) fn zadd(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
 }
 
 pub(super) fn zincrby(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
-    // If the number is an option of ZADD, the reference finds an option without elements, because both
-    // commands share a parser.
+    // If the number of ZINCRBY is the name of an option of ZADD, the reference takes it for the option and
+    // misses the elements, because both commands share a parser.
     if AddFlags::parse(args).1 != 2 {
         return Err(CmdError::Syntax);
     }

@@ -95,7 +95,7 @@ fn store(
     Ok(Outcome::Done)
 }
 
-/// The commands of the replication stream that store a result and delete any old value first.
+/// The commands for the replication stream that delete any old value and then store a result.
 pub(crate) fn stored_elements(key: Key<'_>, existed: bool, elements: &Zset) -> EncodedCommands {
     let commands = ItemCommands::new((b"ZADD", key.bytes), (elements.len(), 2));
     let (mut commands, mut text) = (commands.in_place_of(existed), Vec::with_capacity(32));

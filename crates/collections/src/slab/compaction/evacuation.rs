@@ -8,7 +8,8 @@ pub(in crate::slab) struct Evacuation {
     pub(super) class: usize,
     /// The next free block to mark; `NONE` when all are marked.
     pub(super) mark: u32,
-    /// Number of links that may still be followed: a list that a caller has overwritten may be circular.
+    /// Number of links that may still be followed. The number is limited because a list that a caller has
+    /// overwritten may be circular.
     pub(super) marks_left: u32,
     /// The next block to examine.
     pub(super) cursor: u32,

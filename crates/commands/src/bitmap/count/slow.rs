@@ -72,6 +72,6 @@ fn text_of(roots: &[Value]) -> Str<'_> {
     }
 }
 
-/// Number of bits, 4 MiB of them, that are processed between two checks whether the client is still
+/// Number of bits (4 MiB of the string) that are processed between two checks whether the client is still
 /// connected.
 const STEP_BITS: usize = 32 << 20;

@@ -1,5 +1,5 @@
-//! The elements to be sorted, in one piece of memory: an allocation for each element would cost as much
-//! as sorting them.
+//! The elements to be sorted, in one piece of memory, because an allocation for each element would cost as
+//! much as sorting.
 
 use sluice_base::num::IntBuffer;
 use sluice_value::ListItem;
@@ -49,8 +49,8 @@ impl Texts {
         }
     }
 
-    /// The first eight bytes of an element as an integer with the same order; a shorter element is
-    /// filled with zeros.
+    /// The first eight bytes of an element as an integer; these integers have the same order as the bytes. A
+    /// shorter element is filled with zeros.
     pub(super) fn head(&self, text: SortText) -> u64 {
         let mut head = [0; 8];
         let (item, mut digits) = (self.item(text), IntBuffer::new());

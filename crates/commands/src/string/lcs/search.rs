@@ -28,7 +28,8 @@ struct Match {
 }
 
 /// Refuses strings of about 4 GiB or more, and strings for which a table of four-byte lengths would exceed
-/// `bytes_max`: filling the table would take that much time, even if not that much memory.
+/// `bytes_max`. The search takes time in proportion to the size of that table, although it does not need that
+/// much memory.
 pub(crate) fn check_size(a: usize, b: usize, bytes_max: usize) -> Result<(), CmdError> {
     if a.max(b) >= u32::MAX as usize - 1 {
         return Err(CmdError::text("ERR String too long for LCS"));
@@ -51,7 +52,7 @@ struct CommonRun {
 const NO_MEMORY: CmdError =
     CmdError::text("ERR Insufficient memory, failed allocating transient memory for LCS");
 
-/// A search in progress: the table's last row, and the bits of all filled rows.
+/// A search in progress. It has the last filled row of the table, and the bits of all filled rows.
 #[derive(Debug)]
 pub(crate) struct Search {
     row: Vec<u32>,
@@ -100,7 +101,8 @@ impl Search {
         self.row.last().map_or(0, |last| *last as usize)
     }
 
-    /// Finds the runs of the subsequence by following the bits back from the last corner of the table.
+    /// Finds the runs of the subsequence by following the bits back from the bottom right corner of the
+    /// table.
     fn matches(&self, a: &[u8], b: &[u8]) -> CommonRun {
         let words = words_of_row(b);
         let mut matches = Vec::new();

@@ -69,6 +69,6 @@ fn bytes_of<'a>(root: &'a Value, copy: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Number of table cells, but at least one row, that are filled between two checks whether the client is
-/// still connected: some milliseconds.
+/// Number of table cells that are filled between two checks whether the client is still connected, which
+/// takes some milliseconds. At least one row is filled.
 const STEP_CELLS: usize = 4 << 20;

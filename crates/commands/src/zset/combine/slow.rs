@@ -7,7 +7,7 @@ use sluice_value::{Value, Zset, ZsetEncoding};
 
 /// The arguments of a call without its sets, which are the roots.
 struct CombineCall {
-    /// WEIGHTS: a factor for each set.
+    /// The factors of WEIGHTS, one for each set.
     weights: Vec<f64>,
     aggregate: crate::zset::inputs::Aggregate,
     with_scores: bool,
