@@ -215,7 +215,7 @@ fn written(kind: &ParamKind, value: &ParamValue) -> Vec<u8> {
 }
 
 /// A user's line as a line of the file. Words that contain quotes are put in quotes; the reference leaves
-/// them as they are, so that it reads other words.
+/// them as they are, and therefore reads other words from the file.
 fn written_user(line: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(line.len());
     push_words(&mut text, line, |_| false);

@@ -191,7 +191,7 @@ impl AofStream {
         self.epoch.advance();
     }
 
-    /// Begins another file with the next unit; all bytes of the previous file were taken. `stream` tells
+    /// Begins another file with the next unit; all bytes of the previous file were taken. `stream` shows
     /// whether a replication history exists now.
     pub fn begin_file(&mut self, stream: &ReplicationStream) {
         debug_assert!(self.taken == self.position);
@@ -318,16 +318,16 @@ impl AofStream {
         let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.following);
         let before = out.len();
         if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
-            // The replication history begins at this point of the file. Without this line the notes would
-            // look like the continuation of a history whose earlier part is missing, as after a failed sync
-            // of the previous file.
+            // The replication history begins at this point of the file. Without this note, the later notes
+            // would look like the continuation of a history whose earlier part is missing, as after a failed
+            // sync of the previous file.
             ReplicationNote::Id(NO_HISTORY).push(out);
         }
         if self.noted.is_none_or(|(known, _)| known != id) {
             ReplicationNote::Id(id).push(out);
         }
-        // A primary notes the database, too: it may be a replica when it loads the file, and the commands
-        // of its primary that follow are then in this database.
+        // A primary notes the database, too, because it may be a replica when it loads the file; the next
+        // commands of its own primary then belong in this database.
         let is_left_out = mistake::is_made(Mistake::DbNotNoted) && !stream.has_primary();
         if self.noted_db != Some(point.db) && !is_left_out {
             self.noted_db = Some(point.db);

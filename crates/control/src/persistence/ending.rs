@@ -55,12 +55,12 @@ impl EndOrder {
 /// The condition that a pending shutdown waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStage {
-    /// The end of the transaction or script that was in progress when the shutdown was ordered: replicas must
-    /// receive its writes, too.
+    /// The end of the transaction or script that was in progress when the shutdown was ordered, because
+    /// replicas must receive its writes, too.
     OpenUnit,
     /// All replicas have received everything, or, if one is to take over, any one of them has.
     Replicas,
-    /// A replica that was ordered to take over has done so. No write may run meanwhile.
+    /// A replica that was ordered to take over has done so. Until then no write may run.
     TakingOver,
     /// This node has become a replica. Clients are redirected, and the server ends when the last client has
     /// disconnected.

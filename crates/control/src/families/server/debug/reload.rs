@@ -11,8 +11,8 @@ use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
 use sluice_snapshot::{Duplicates, LoadThread};
 
-/// Loads the file into new databases. Outside of a transaction, the old ones are freed once the file's header
-/// is known to be valid. NOFLUSH loads into the present databases.
+/// Loads the file into new databases. Outside of a transaction, the old databases are freed once the file's
+/// header is known to be valid. NOFLUSH loads into the present databases.
 pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let (mut saves, mut old, mut duplicates) = (true, OldData::Freed, Duplicates::Refused);
     for i in 2..args.len() {
