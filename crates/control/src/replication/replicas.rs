@@ -43,7 +43,7 @@ impl Control {
     }
 
     /// Asks the replicas for their offsets if a client, a shutdown or a slot migration waits for them, at
-    /// most once an iteration. Nothing is asked while a replica takes over.
+    /// most once an iteration. The replicas are not asked while one of them takes over.
     pub fn ask_replicas(&mut self) {
         if self.is_handing_over() || !std::mem::take(&mut self.replication.ask_replicas) {
             return;
