@@ -307,8 +307,8 @@ impl ClusterDriver<'_> {
         self.drop_unwanted_data(process);
     }
 
-    /// Drops the data that a node which starts anew has from its old primary. A load under way
-    /// is finished first.
+    /// Drops the data of the old primary if the cluster has decided that this node becomes an empty primary.
+    /// A load in progress is finished first.
     fn drop_unwanted_data(&mut self, process: &mut dyn Process) {
         let is_primary = self.core.control.replication.replica.is_none();
         if let Some(mode) = &mut self.core.control.cluster

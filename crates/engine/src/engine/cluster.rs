@@ -9,9 +9,9 @@ use sluice_control::process::Process;
 use std::net::IpAddr;
 
 impl Engine {
-    /// Starts the node of the cluster: as `nodes.conf` says, or as a new node if there is no file.
-    /// `local` are the machine's addresses. To be called before the first request, and before the data
-    /// set is loaded.
+    /// Starts the node of the cluster: as `nodes.conf` says, or as a new node if there is no file. `local`
+    /// are the addresses of this host. To be called before the first request, and before the data set is
+    /// loaded.
     ///
     /// # Errors
     /// The reason why the node cannot start from the file, with the line if one is to blame.

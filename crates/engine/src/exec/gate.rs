@@ -91,8 +91,8 @@ impl Gate {
         }
     }
 
-    /// Recomputes which checks are armed; to be called when the control plane has
-    /// changed: by `Core::recompute_derived`.
+    /// Recomputes which checks are armed. `Core::recompute_derived` calls this when the control plane has
+    /// changed.
     pub(crate) fn rearm(&mut self, control: &Control) {
         let durability = if control.persistence.aof.is_strict() { NOTES_DURABILITY } else { 0 };
         self.armed = bits_of(self.checks, |check| (check.armed)(control));

@@ -41,9 +41,9 @@ impl Core {
         process.log(LogLevel::Warning, &text);
     }
 
-    /// Closes a session that sent an HTTP request, and sends it nothing: a web page may have made a browser
-    /// talk to this port, and its headers must not be run as commands. This is logged at most once a
-    /// minute.
+    /// Closes a session that sent an HTTP request, and sends it nothing, because a web page may have made a
+    /// browser connect to this port. The headers of the request must not be run as commands. This is logged
+    /// at most once a minute.
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
@@ -68,7 +68,7 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal | ClientKind::SlotImport => limits.output[0],
         ClientKind::Replica => return false,
-        // The output of these clients needs no limit: they get one line a second.
+        // The output of these clients needs no limit, because they get one line a second.
         ClientKind::Primary | ClientKind::Log => return false,
         // Output is queued only as fast as the socket takes it (`export_links.rs`); the rest stays in the
         // stream.
