@@ -71,8 +71,8 @@ impl JobProgress {
         }
     }
 
-    /// A version with an error that the models have to find: it loads, then stores. A job that starts in
-    /// between runs although its end was sent already.
+    /// A version of `cancel` with an error that the models have to find: it loads, then stores. A job that
+    /// starts in between runs although its end was sent already.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
     pub(crate) fn cancel_in_two_steps(&self) -> CancelEffect {
