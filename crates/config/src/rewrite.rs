@@ -3,7 +3,7 @@
 //! A line of a known parameter is replaced in its place, and so are `user` and `role` lines; lines that are
 //! no longer needed become empty, and several empty lines become one. Comments, `include` and other
 //! directives stay. A parameter that has no line yet and differs from its default is appended below a marker
-//! line. A line that no server of this version would accept becomes a comment.
+//! line. A line with an unknown or a retired directive, or with wrong quotes, becomes a comment.
 //!
 //! The result loads to the same [`Config`], and a second rewrite changes nothing; with one exception:
 //! `save` lines of included files add to the `save` line that was written here.

@@ -59,9 +59,9 @@ pub struct SavePoint {
 pub struct BufferLimit {
     /// Bytes at which the client is closed at once; 0 is no limit.
     pub hard_bytes: u64,
-    /// Bytes above which `soft_seconds` are counted; 0 is no limit.
+    /// Bytes from which on `soft_seconds` are counted; 0 is no limit.
     pub soft_bytes: u64,
-    /// Seconds above `soft_bytes` after which the client is closed.
+    /// Seconds for which the output may stay at `soft_bytes` or more before the client is closed.
     pub soft_seconds: i32,
 }
 

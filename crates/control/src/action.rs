@@ -59,7 +59,7 @@ pub enum Action {
     /// Forget the signal to end the process, because the shutdown was cancelled; the next signal counts as
     /// the first. See `Engine::end_waits_for_cron`.
     KeepRunning,
-    /// End the process at once, by a crash or an exit: for DEBUG.
+    /// End the process at once, in this way: for DEBUG.
     Crash(Crash),
 }
 

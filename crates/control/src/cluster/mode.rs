@@ -276,7 +276,7 @@ impl ClusterMode {
         }
     }
 
-    /// Installs a new map, and drops the kept replies.
+    /// Installs a new map, resets the counters of slots that have another owner, and drops the kept replies.
     pub fn set_map(&mut self, map: Arc<SlotMap>) {
         self.served = ServedSlots::of(&map);
         self.open_slots = OpenSlotList::of(&map).to_text();

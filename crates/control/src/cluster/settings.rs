@@ -51,7 +51,8 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
     }
 }
 
-/// The port of the cluster bus: `cluster-port`, or else the client port plus 10,000.
+/// The port of the cluster bus: `cluster-port`, or else the client port (with `tls-cluster`, the TLS port)
+/// plus 10,000.
 pub fn bus_port(config: &Config) -> i64 {
     let base = match config.bool(param::TLS_CLUSTER) {
         true => config.int(param::TLS_PORT),

@@ -6,13 +6,14 @@ use sluice_base::LogLevel;
 use sluice_config::param;
 
 impl Control {
-    /// Time at which the writing of the present RDB file, for the disk or for replicas, began, in seconds
+    /// Time at which the RDB file that is being written, for the disk or for replicas, was begun, in seconds
     /// since the epoch; `None` if there is none.
     pub(crate) fn rdb_began_s(&self) -> Option<i64> {
         self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
     }
 
-    /// Whether writes are refused because the last save failed; never without save points.
+    /// Whether writes are refused because the last save failed (`stop-writes-on-bgsave-error`); never without
+    /// save points.
     #[inline]
     pub fn refuses_writes(&self) -> bool {
         self.persistence.saving.failed

@@ -22,7 +22,7 @@ impl Control {
             && *self.replication.good_replicas < needed
     }
 
-    /// All replicas, including those that wait for or receive a snapshot, in order of arrival.
+    /// All replicas: first those attached to the stream, then the others that wait for or receive a snapshot.
     pub fn replicas(&self) -> Vec<SessionKey> {
         let mut keys = self.replication.stream.replicas.clone();
         let syncs = &self.replication.full_syncs;

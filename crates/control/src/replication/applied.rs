@@ -56,8 +56,8 @@ impl ReplicationState {
 impl Control {
     /// Handles the failure of a command. If it is from the primary, the data may differ from the primary's
     /// from now on: the failure is logged, and the link is cut if later commands in the stream depend on the
-    /// command. A failure on the connection of a slot migration fails the migration. For other clients this
-    /// function does nothing.
+    /// command, or if this server lacks a database that the command names. A failure on the connection of a
+    /// slot migration fails the migration. For other clients this function does nothing.
     #[cold]
     pub fn note_divergence(
         &mut self,
@@ -111,7 +111,7 @@ impl Control {
     }
 
     /// Counts an executed request of the primary and relays it to replicas; requests of a transaction are
-    /// relayed together when it has ended.
+    /// relayed together when it has ended. Also sends the acknowledgement if the primary has asked for one.
     pub fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
         let Some(role) = self.replication.replica.quietly().as_mut() else { return };
         if role.session != Some(session.key) || role.is_cut {

@@ -30,8 +30,8 @@ impl Control {
     }
 
     /// Drops positions of the stream that are reserved for a replica's second connection, if the connection
-    /// for its snapshot has been closed for `RESERVED_S` seconds, or if more bytes are kept than the
-    /// output limit allows.
+    /// for its snapshot has been closed for `RESERVED_S` seconds, or if more bytes are kept for them than the
+    /// size of the backlog plus the hard output limit of replicas.
     pub fn forget_reserved(&mut self, now: Now) {
         let Control { replication: ReplicationState { stream, .. }, limits, .. } = self;
         let (end, hard) = (stream.offset, limits.output[1].hard as u64);

@@ -161,8 +161,8 @@ impl ExportStream {
         self.late.push_back(Bytes::from_vec(block));
     }
 
-    /// Formats waiting parts until `is_over` returns true; `is_over` is called after each command, so at
-    /// least one command is formatted. Returns whether parts are left.
+    /// Formats waiting parts until `is_over` returns true; `is_over` is called after commands of an image, so
+    /// at least one command is formatted. Returns whether parts are left.
     pub fn make(&mut self, is_over: &mut dyn FnMut() -> bool) -> bool {
         while let Some(part) = self.waiting.pop_front() {
             match part {
