@@ -284,8 +284,8 @@ impl Core {
                     (Propagation::Promised(commands), _) => {
                         unit.encoded(command.db, audience, &commands.encoded());
                     }
-                    // Nothing is added, because the command is only for replicas and there are none, or there
-                    // is no command.
+                    // Nothing is added, because the command is only for replicas and its script has excluded
+                    // them, or there is no command.
                     (Propagation::ToReplicas, Some(_))
                     | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }

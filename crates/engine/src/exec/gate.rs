@@ -51,9 +51,10 @@ pub struct Gate {
     checks: &'static [Check],
     /// Bits of the checks that can reject something in the current state.
     armed: u32,
-    /// By `ClientKind`: the bits of `armed` that concern the requests of a client of that kind.
+    /// By `ClientKind`: the bits of `armed` that concern the requests of a client of that kind, and bits
+    /// without a check.
     armed_for: [u32; ClientKind::ALL.len()],
-    /// By `Spec::id`: bits of the checks that concern the command.
+    /// By `Spec::id`: bits of the checks that concern the command, and bits without a check.
     concerns: Vec<u32>,
     /// By `Asker`: bits of the checks that concern this asker.
     asked: [u32; Asker::ALL.len()],
