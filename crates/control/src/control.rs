@@ -127,7 +127,7 @@ pub struct PersistenceState {
     pub asked: Vec<JobAsk>,
     /// State of background saves.
     pub saving: Watched<Saving>,
-    /// A background save or rewrite is writing a file.
+    /// A background job is in progress: a save, a rewrite, or a snapshot for replicas.
     pub is_writing: bool,
     /// Number of changes since the last save.
     pub dirty: u64,

@@ -1,4 +1,4 @@
-//! SAVE and BGSAVE.
+//! SAVE, BGSAVE and BGREWRITEAOF.
 
 use crate::ctx::ServerCtx;
 use crate::persistence::saving;

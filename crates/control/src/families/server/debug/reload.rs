@@ -23,9 +23,9 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
             () => return Err(UNKNOWN_OPTION),
         }
     }
-    // With NOFLUSH the data goes to the load's thread, which is impossible while a save or a rewrite of the
-    // append-only file writes the data. Without NOFLUSH the data will be freed, so a save in progress may be
-    // broken off.
+    // With NOFLUSH the data goes to the load's thread, which is impossible while a background job (a save, a
+    // rewrite, or a snapshot for replicas) writes the data. Without NOFLUSH the data will be freed, so a save
+    // in progress may be broken off.
     if old == OldData::Filled && ctx.control.persistence.is_writing {
         return Err(CmdError::text("ERR Background save already in progress"));
     }
