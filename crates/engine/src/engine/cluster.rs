@@ -89,7 +89,8 @@ impl Engine {
     }
 
     /// Continues the walk over the keys of slots that are exported: once an iteration, after replies were
-    /// sent. Cost: at most about a quarter of a millisecond. Returns whether there was something to do.
+    /// sent. Cost: at most about a quarter of a millisecond, or two milliseconds while many changes wait for
+    /// the image of a large value. Returns whether there was something to do.
     #[inline]
     pub fn walk_exports(&mut self, process: &mut dyn Process) -> bool {
         self.core.control.cluster.is_some() && exports::walk_exports(&mut self.core, process)

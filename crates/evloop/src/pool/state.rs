@@ -52,7 +52,7 @@ impl JobProgress {
         self.0.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Called by the worker after the job returned. Returns whether the job was asked to stop.
+    /// Called by the worker after the job returned or panicked. Returns whether the job was asked to stop.
     pub(crate) fn finish(&self) -> bool {
         // AcqRel: a thread that sees DONE sees the job's effects, and the worker sees a request
         // that came before.
