@@ -39,7 +39,7 @@ choices! {
         User = "user", Local0 = "local0", Local1 = "local1", Local2 = "local2", Local3 = "local3",
         Local4 = "local4", Local5 = "local5", Local6 = "local6", Local7 = "local7",
     }
-    /// The least important line that is still logged.
+    /// The least important level whose lines are still logged.
     LogLevel { Debug = "debug", Verbose = "verbose", Notice = "notice", Warning = "warning", Nothing = "nothing" }
     /// The supervisor that is notified when the server is ready.
     Supervisor { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
@@ -73,7 +73,7 @@ choices! {
     LogTimestampFormat { Legacy = "legacy", Iso8601 = "iso8601", Milliseconds = "milliseconds" }
     /// Which versions of snapshot files are loaded.
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
-    /// How snapshots are made smaller: their strings, or the whole file.
+    /// What is compressed in snapshots: single strings, or the whole file.
     RdbCompression { No = "no", Yes = "yes", Lzf = "lzf", Lz4 = "lz4", Zstd = "zstd" }
     /// The strongest compression that a primary uses for the data it sends to replicas.
     ReplCompression { No = "no", Yes = "yes", Lz4 = "lz4", Zstd = "zstd" }
@@ -96,9 +96,9 @@ pub mod shutdown {
     pub const NOSAVE: u32 = 2;
     /// Do not wait for lagging replicas.
     pub const NOW: u32 = 4;
-    /// Go on although something failed.
+    /// Shut down even if something fails that would otherwise prevent it.
     pub const FORCE: u32 = 8;
-    /// Refuse where the node's vote in a cluster counts.
+    /// Refuse to shut down a node whose vote counts in a cluster.
     pub const SAFE: u32 = 16;
     /// Hand over to a replica first.
     pub const FAILOVER: u32 = 32;

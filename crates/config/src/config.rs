@@ -18,7 +18,7 @@ pub struct Config {
     pub(crate) values: Box<[ParamValue]>,
     /// `rename-command` directives, in the order given.
     pub(crate) renames: Vec<Rename>,
-    /// `user` and `role` lines, in the order given, until [`Config::take_user_lines`].
+    /// `user` and `role` lines, in the order given, until [`Config::take_user_lines`] removes them.
     pub(crate) user_lines: Vec<UserLine>,
     /// Users that are defined outside of the config file itself.
     pub(crate) outside_users: Vec<OutsideUser>,

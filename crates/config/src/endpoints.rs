@@ -73,7 +73,7 @@ impl RuleNode {
     /// The node that a word names.
     ///
     /// # Errors
-    /// Why it names none.
+    /// The reason why the word names no node.
     fn parse(word: &str) -> Result<RuleNode, &'static str> {
         let is_hex = word.bytes().all(|digit| digit.is_ascii_hexdigit());
         if is_hex && word.len() == ID_DIGITS {

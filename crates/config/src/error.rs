@@ -167,8 +167,8 @@ impl Location {
         String::new()
     }
 
-    /// Whether a word of the line after the first is `#` alone. Longer words with `#` do not count, because
-    /// they may be hashes of passwords. Options of the command line have no comments.
+    /// Whether a word of the line, other than its first, is a lone `#`. Longer words with `#` do not count,
+    /// because they may be hashes of passwords. Options of the command line have no comments.
     fn has_trailing_comment(&self) -> bool {
         self.source != COMMAND_LINE && self.text.split_whitespace().skip(1).any(|word| word == "#")
     }

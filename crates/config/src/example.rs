@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::rewrite::{Force, rewrite};
 use crate::row::{Honoured, Param, ParamId, ParamKind, Section, Traits, UnitOfMeasure};
 
-/// The text of `sluice.conf`: chapters, and in each the parameters of the table with their defaults.
+/// The text of `sluice.conf`: chapters, each of which lists parameters of the table with their defaults.
 pub fn example_conf() -> String {
     let mut text = String::from(PREFACE);
     for section in Section::ALL {

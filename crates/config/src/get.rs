@@ -8,8 +8,9 @@ use crate::row::{ParamId, Traits};
 impl Config {
     /// Names and values for a map reply.
     ///
-    /// A plain name is shown as given, and finds hidden parameters too; a pattern finds names and
-    /// aliases, each as a parameter of its own. No name is listed twice. Cost: parameters times patterns.
+    /// A plain name is shown as given, and finds hidden parameters too; a pattern finds names and aliases,
+    /// each as a parameter of its own. No name is listed twice. Cost: parameters times patterns, and for each
+    /// match a comparison with the names found so far.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         found_by(patterns).into_iter().map(|(name, id)| (name, self.shown(id))).collect()
     }

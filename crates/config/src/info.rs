@@ -30,8 +30,8 @@ pub enum ValidValues {
 }
 
 impl ParamFacts {
-    /// Facts about the parameters that [`crate::Config::get`] finds, sorted by name. Cost:
-    /// parameters times patterns.
+    /// Facts about the parameters that [`crate::Config::get`] finds, sorted by name. Cost: that of
+    /// [`crate::Config::get`].
     pub fn found_by(patterns: &[&[u8]]) -> Vec<ParamFacts> {
         let found = found_by(patterns).into_iter();
         let mut facts: Vec<ParamFacts> = found.filter_map(|(name, id)| ParamFacts::of(&name, id)).collect();

@@ -36,8 +36,8 @@ impl<F: FnMut(&[u8]) -> Result<Vec<(String, Vec<u8>)>, String>> Loader for F {
 
 /// The configuration that `text` describes, followed by `options`, the lines of [`crate::CommandLine`].
 ///
-/// `source` names the text in errors. Later lines win; `save`, `client-output-buffer-limit` and
-/// `announce-endpoint-for` add up.
+/// `source` names the text in errors. If a parameter has several lines, the last wins; only lines of `save`,
+/// `client-output-buffer-limit` and `announce-endpoint-for` add up.
 pub fn parse_file(
     text: &[u8],
     source: &str,
@@ -181,7 +181,7 @@ impl<'a> Load<'a> {
                 }
                 let mut location = location();
                 if id.param().traits.has(Traits::SENSITIVE) {
-                    // Of a line with a secret only the name is kept, which suffices for later errors.
+                    // If the line has a secret, only its name is kept, which suffices for later errors.
                     location.text = String::from_utf8_lossy(name).into_owned();
                 }
                 self.config.locations.0.push((id, location));

@@ -56,7 +56,7 @@ pub(crate) fn lenient_int(text: &[u8], base: u8) -> Option<i64> {
         rest => (false, rest),
     };
     if digits.is_empty() {
-        // Only the empty text is zero with no characters left over.
+        // The empty text is zero; in any other text without digits, characters are left over.
         return text.is_empty().then_some(0);
     }
     let mut value: i128 = 0;

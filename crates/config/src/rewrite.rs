@@ -3,7 +3,7 @@
 //! A line of a known parameter is replaced in its place, and so are `user` and `role` lines; lines that are
 //! no longer needed become empty, and several empty lines become one. Comments, `include` and other
 //! directives stay. A parameter that has no line yet and differs from its default is appended below a marker
-//! line. A line that no server of this version would accept becomes a comment.
+//! line. A line with an unknown or a retired directive, or with wrong quotes, becomes a comment.
 //!
 //! The result loads to the same [`Config`], and a second rewrite changes nothing; with one exception:
 //! `save` lines of included files add to the `save` line that was written here.
@@ -215,7 +215,7 @@ fn written(kind: &ParamKind, value: &ParamValue) -> Vec<u8> {
 }
 
 /// A user's line as a line of the file. Words that contain quotes are put in quotes; the reference leaves
-/// them as they are, so that it reads other words.
+/// them as they are, and therefore reads other words from the file.
 fn written_user(line: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(line.len());
     push_words(&mut text, line, |_| false);

@@ -154,8 +154,9 @@ impl Traits {
     pub(crate) const VOLATILE: Traits = Traits(64);
     /// CONFIG INFO names this property: the reference includes the value in its crash report.
     pub const DEBUG: Traits = Traits(128);
-    /// `CONFIG GET *` does not list the parameter; every other pattern and its name do. For parameters of
-    /// this server alone, which tools that expect only the reference's names could not handle.
+    /// `CONFIG GET *` does not list the parameter; every other pattern and its name do. This trait is for
+    /// parameters that only this server has, because tools that expect the reference's names could not handle
+    /// them.
     pub(crate) const NOT_IN_STAR: Traits = Traits(256);
     /// CONFIG GET shows only that a value is set. CONFIG REWRITE writes the value itself.
     pub(crate) const CONCEALED: Traits = Traits(512);
@@ -444,13 +445,13 @@ pub(crate) const fn optional(name: &'static str) -> Param {
     Param::of(name, ParamKind::Text { default: None, empty, storage, check: None })
 }
 
-/// Like [`optional`], for values in which zero bytes count.
+/// Like [`optional`], for values that may contain zero bytes.
 pub(crate) const fn optional_binary(name: &'static str) -> Param {
     let (empty, storage) = (Empty::MeansUnset, ZeroBytes::Binary);
     Param::of(name, ParamKind::Text { default: None, empty, storage, check: None })
 }
 
-/// Like [`text`], for values in which zero bytes count.
+/// Like [`text`], for values that may contain zero bytes.
 pub(crate) const fn text_binary(name: &'static str, default: &'static str) -> Param {
     let (empty, storage) = (Empty::Allowed, ZeroBytes::Binary);
     Param::of(name, ParamKind::Text { default: Some(default), empty, storage, check: None })

@@ -134,8 +134,8 @@ const MISSPELT_MAX: usize = 2;
 mod tests {
     use super::*;
 
-    /// Every sensitive parameter, unchanged and with each letter left out, doubled, replaced, or
-    /// exchanged with the next.
+    /// Checks the name of every sensitive parameter: unchanged, and with each letter left out, doubled,
+    /// replaced, or exchanged with the next letter.
     #[test]
     fn a_misspelt_name_of_a_secret_is_one() {
         for name in secrets() {

@@ -75,7 +75,7 @@ pub struct Undo {
 #[derive(Debug)]
 struct Item {
     id: ParamId,
-    /// The name or the alias, as the client gave it.
+    /// The name or the alias, whichever the client used.
     name: &'static str,
     value: ParamValue,
     effect: Effect,
@@ -163,7 +163,7 @@ impl Config {
         self.assign(id, &words_of(text, id.param().traits))
     }
 
-    /// Puts the values of a change in place. Cost: linear in their number.
+    /// Puts the values of a change in place. Cost: linear in the number of values.
     pub fn apply(&mut self, change: Change) -> Undo {
         let mut items = change.items;
         for item in &mut items {

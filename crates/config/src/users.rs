@@ -31,10 +31,10 @@ impl Config {
     }
 
     /// Selects from the canonical lines of all roles and users, `role NAME …` and `user NAME …`, the ones
-    /// that [`crate::rewrite()`] is to write: none with an `aclfile`, and none of a user that is defined in
-    /// an included file or on the command line, because the next start would refuse a second definition. The
-    /// error is the reason: such a user has changed since the start, which no rewrite can express. Cost: a
-    /// look-up in a map for each line and for each user that is defined elsewhere.
+    /// that [`crate::rewrite()`] is to write: no line if an `aclfile` is configured, and no line of a user
+    /// that is defined in an included file or on the command line, because the next start would refuse a
+    /// second definition. The error is the reason: such a user has changed since the start, which no rewrite
+    /// can express. Cost: a look-up in a map for each line and for each user that is defined elsewhere.
     pub fn lines_to_rewrite(&self, mut users: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, String> {
         if !self.bytes(param::ACLFILE).is_empty() {
             return Ok(Vec::new());

@@ -59,9 +59,9 @@ pub struct SavePoint {
 pub struct BufferLimit {
     /// Bytes at which the client is closed at once; 0 is no limit.
     pub hard_bytes: u64,
-    /// Bytes above which `soft_seconds` are counted; 0 is no limit.
+    /// Bytes from which on `soft_seconds` are counted; 0 is no limit.
     pub soft_bytes: u64,
-    /// Seconds above `soft_bytes` after which the client is closed.
+    /// Seconds for which the output may stay at `soft_bytes` or more before the client is closed.
     pub soft_seconds: i32,
 }
 
@@ -162,8 +162,8 @@ pub mod notify {
         LETTERS.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| *letter).collect()
     }
 
-    /// `A` is shown in place of the first letters of [`LETTERS`], of which there are this many. `n` is one of
-    /// them and then not shown, as in the reference, although `A` does not set it.
+    /// `A` is shown in place of the first letters of [`LETTERS`], of which there are this many. `n` is among
+    /// those letters, so it is not shown beside `A`, as in the reference, although `A` does not set it.
     pub(super) const CLASSES: usize = 11;
 }
 
@@ -286,7 +286,7 @@ impl ParamKind {
         names.iter().find(|(_, value)| *value == number).map_or("unknown", |(name, _)| name)
     }
 
-    /// The names of all bits that are set; the name for zero bits when none is.
+    /// The names of all bits that are set; if no bit is set, the name of the value 0.
     pub(crate) fn flags_text(&self, bits: u32) -> String {
         let ParamKind::Flags { names } = self else { return "unknown".into() };
         let wanted = |value: u32| if bits == 0 { value == 0 } else { value & bits != 0 };
@@ -351,7 +351,7 @@ fn within(value: i128, (min, max): (i128, i128), unit: UnitOfMeasure) -> Result<
     })
 }
 
-/// The value of the name that `word` is, in any case.
+/// The value of the name that equals `word`, in upper or lower case.
 fn named<T: Copy>(names: &[(&str, T)], word: &[u8]) -> Option<T> {
     let word = number::until_zero(word);
     names.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value)

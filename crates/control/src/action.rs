@@ -1,5 +1,5 @@
-//! Requests to the process that are carried out later; their results, if any, arrive by calls of the engine's
-//! functions.
+//! Requests to the process that are carried out later; the process reports the results, if any, by calling
+//! functions of the engine.
 
 use crate::cluster::slot_moves::ExportTarget;
 use crate::persistence::loading::LoadJob;
@@ -32,7 +32,8 @@ pub enum Action {
         /// Seconds since its last input.
         idle_s: i64,
     },
-    /// Send this replica only full packets, at the price of a delay (`repl-disable-tcp-nodelay`).
+    /// From now on, send this replica full packets where possible, which delays the data
+    /// (`repl-disable-tcp-nodelay`).
     FillPackets(SessionKey),
     /// Run this load on a thread of its own. When that thread wakes the main thread, the main
     /// thread calls `Engine::advance_load`.
@@ -48,7 +49,7 @@ pub enum Action {
     FreeUsers(Vec<Arc<User>>),
     /// Read and check a file of users on a thread of its own, then call `Engine::end_user_load`.
     LoadUsers(Box<UserLoad>),
-    /// Wait this many microseconds before each write of the append-only file from now on: for DEBUG.
+    /// From now on, wait this many microseconds before each write to the append-only file: for DEBUG.
     DelayAof(u64),
     /// End the process in an orderly way.
     Shutdown,
@@ -58,7 +59,7 @@ pub enum Action {
     /// Forget the signal to end the process, because the shutdown was cancelled; the next signal counts as
     /// the first. See `Engine::end_waits_for_cron`.
     KeepRunning,
-    /// End the process at once, with or without a fault: for DEBUG.
+    /// End the process at once, in this way: for DEBUG.
     Crash(Crash),
 }
 

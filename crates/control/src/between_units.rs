@@ -5,13 +5,13 @@
 //! A suspended unit has made only a part of its changes. Work that shows the data to a new reader, or that
 //! changes the data or its history in a way the rest of the unit would see, waits for the end of the unit.
 //! Users loaded from a file wait too, because the rest of the unit would see other rights. Invalidations
-//! gathered during an iteration wait, because sent at once they would split the unit's reply. Each such
-//! caller asks [`Control::between_units`]; after a refusal it tries again in the next iteration, in the
-//! cron, or at the end of the unit (`Engine::end_open_unit`).
+//! gathered during an iteration wait, because they would split the unit's reply if they were sent at once.
+//! The code for each such kind of work asks [`Control::between_units`]; after a refusal it tries again in the
+//! next iteration, in the cron, or at the end of the unit (`Engine::end_open_unit`).
 //!
-//! Commands queued in the unit itself do not ask (FLUSHALL saves the empty data, DEBUG RELOAD loads). The
-//! link to a primary does not ask either when it sets the history of loaded data, because that step
-//! concerns no command of a unit.
+//! Commands of the unit itself do not ask, even if they save or load (FLUSHALL saves the empty data, DEBUG
+//! RELOAD loads). The link to a primary does not ask either when it sets the history of loaded data, because
+//! that step concerns no command of a unit.
 //!
 //! The following goes on while a unit is open: messages and notifications, which are sent with the command
 //! that causes them; the capturing of entries for a snapshot that began before the unit, slow reads,
@@ -30,7 +30,7 @@ pub enum BetweenUnits {
     Rewrite,
     /// A full synchronisation begins: its snapshot shows the data of this moment.
     FullSync,
-    /// Loaded data replaces the present data.
+    /// Loaded data replace the present data.
     Load,
     /// This server becomes a replica or a primary, or follows another primary; a step of a failover.
     Role,
@@ -56,7 +56,7 @@ pub enum BetweenUnits {
 }
 
 impl BetweenUnits {
-    /// All kinds, for the names of refused ones.
+    /// All kinds, from which the names of refused kinds are taken.
     const ALL: [BetweenUnits; 14] = [
         BetweenUnits::Save,
         BetweenUnits::Rewrite,

@@ -9,7 +9,7 @@ use sluice_session::{Closing, Session};
 
 impl Control {
     /// Applies CLIENT REPLY to the reply since `mark`. A replica whose command has produced a reply is
-    /// closed, because a replica must get none.
+    /// closed, because no reply may be sent to a replica.
     #[cold]
     pub fn apply_reply_mode(&mut self, session: &mut Session, mark: Mark, process: &mut dyn Process) {
         match session.caller.reply {

@@ -42,7 +42,7 @@ use std::sync::Arc;
 /// The control plane: configuration, logs, relations of clients, and counters; no keys.
 #[derive(Debug)]
 pub struct Control {
-    /// Advanced by every change of state that the gate or the effects have cached.
+    /// A counter that advances with each change of state that the gate or the effects have cached.
     pub epoch: Epoch,
     /// The values of all directives.
     pub config: Config,
@@ -52,8 +52,8 @@ pub struct Control {
     pub commandlog: CommandLog,
     /// Spikes of latency by event.
     pub latency: LatencyMonitor,
-    /// Names changed by `rename-command`, each with its present meaning; no value: the name has no meaning
-    /// any more.
+    /// Names changed by `rename-command`, each with its present meaning; a name without a value has no
+    /// meaning any more.
     pub renames: Arc<sluice_commands::Renames>,
     /// The time at which the server started.
     pub started: Now,
@@ -123,11 +123,11 @@ pub struct PersistenceState {
     pub aof: AofStream,
     /// Rewrites of the append-only file.
     pub rewriting: Rewriting,
-    /// Requests of commands to begin background saves and rewrites, or to break saves off.
+    /// Requests by commands to begin background saves and rewrites, or to break off saves.
     pub asked: Vec<JobAsk>,
     /// State of background saves.
     pub saving: Watched<Saving>,
-    /// A background save or rewrite is writing a file.
+    /// A background job is in progress: a save, a rewrite, or a snapshot for replicas.
     pub is_writing: bool,
     /// Number of changes since the last save.
     pub dirty: u64,
@@ -146,7 +146,7 @@ pub struct PersistenceState {
     pub last_load: LoadCounts,
     /// Files that were loaded only in part.
     pub partly_loaded: PartlyLoaded,
-    /// The server is ending, and the data was saved for that.
+    /// The server is ending, and the data have been saved for the shutdown.
     pub saved_for_end: bool,
     /// A shutdown that waits for replicas or other work.
     pub pending_end: Watched<Option<Box<PendingEnd>>>,
@@ -174,8 +174,8 @@ pub struct ReplicationState {
     pub replica: Watched<Option<Box<crate::replication::role::ReplicaRole>>>,
     /// Requests of the link to the primary, to be carried out in order.
     pub link_outputs: VecDeque<LinkOutput>,
-    /// Number of the last connection attempt of all links that have ended; the next link continues the
-    /// numbering, so late results of old links are recognised.
+    /// Number of the last connection attempt that any ended link has made. The next link continues the
+    /// numbering, so that late results of old links are recognised.
     pub link_attempts: u64,
     /// Counts of the results of links to primaries.
     pub link_counts: LinkCounts,

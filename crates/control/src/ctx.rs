@@ -151,7 +151,7 @@ pub struct ReportCtx<'a> {
     pub stats: &'a Stats,
     /// The data, for statistics.
     pub keyspace: &'a Keyspace,
-    /// Numbers of the background save or rewrite, if one runs.
+    /// Figures of the background save or rewrite, if one runs.
     pub job: Option<JobNumbers>,
     /// Memory and counts of scripts.
     pub scripts: ScriptFacts,
@@ -226,7 +226,7 @@ pub struct ClusterCtx<'a> {
 }
 
 impl ClusterCtx<'_> {
-    /// The caller's description, for the log.
+    /// A description of the calling client, for the log.
     pub(crate) fn client_line(&self) -> String {
         let hides = self.config.bool(param::HIDE_USER_DATA_FROM_LOG);
         self.session.short_line(hides).to_string()
@@ -388,7 +388,7 @@ impl Handler {
             Handler::PubSub(_) => {
                 HandlerRights { subscriptions: Change, ..of(KeyRights::None, [Change, None, None, None]) }
             }
-            // Of the control plane only the node can be changed.
+            // The node is the only part of the control plane that can be changed.
             Handler::Cluster(_) => {
                 HandlerRights { subscriptions: None, ..of(KeyRights::None, [Read, None, Change, None]) }
             }

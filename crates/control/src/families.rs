@@ -17,7 +17,8 @@ pub mod users;
 use crate::ctx::ServerCtx;
 use sluice_commands::{Args, CmdError, Run};
 
-/// Stands in for a container without a subcommand, which the arity check rejects first.
+/// The handler of a container without a subcommand; it never runs, because the arity check rejects such a
+/// request.
 pub(crate) fn not_routed(_: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Err(CmdError::Syntax)
 }

@@ -19,9 +19,9 @@ use sluice_snapshot::SnapshotSource;
 pub enum MemoryShown {
     /// The requested sections show no memory.
     No,
-    /// The requested sections show memory. Numbers up to a tenth of a second old suffice if no command
-    /// except INFO has run since they were read, so a client's write shows in its next INFO. The field is
-    /// the number of commands run so far, without INFO.
+    /// The requested sections show memory. Numbers up to a tenth of a second old suffice if no command except
+    /// INFO has run since they were read, so a client's write shows in its next INFO. The field is the number
+    /// of commands other than INFO that have run so far.
     After(u64),
 }
 
@@ -92,9 +92,8 @@ pub trait SnapshotFiles {
         file: SnapshotFile,
     ) -> Result<Box<dyn Background>, SaveError>;
 
-    /// Begins making a snapshot on a thread of its own; this number of replicas read the snapshot, each at
-    /// its own pace. The event loop is woken when data arrives for a replica that has read everything so
-    /// far.
+    /// Begins making a snapshot on a thread of its own; `replicas` replicas read the snapshot, each at its
+    /// own pace. The event loop is woken when data arrives for a replica that has read everything so far.
     fn snapshot_for_replicas(
         &mut self,
         replicas: usize,
@@ -102,9 +101,10 @@ pub trait SnapshotFiles {
         file: SnapshotFile,
     ) -> Result<(Box<dyn Background>, Box<dyn SnapshotPieces>), SaveError>;
 
-    /// Begins spooling a stream to disk for this number of readers that lag too far for the memory: the
-    /// replication stream for replicas, or the stream of a slot migration for its target. The event loop is
-    /// woken when data arrives for a reader that has read everything so far. `Err` is a line for the log.
+    /// Begins spooling a stream to disk for `replicas` readers that lag so far that the data no longer fit in
+    /// memory: the replication stream for replicas, or the stream of a slot migration for its target. The
+    /// event loop is woken when data arrives for a reader that has read everything so far. `Err` is a line
+    /// for the log.
     fn spool_stream(&mut self, replicas: usize) -> Result<Box<dyn StreamSpool>, SaveError>;
 
     /// Gives each data file (snapshots, append-only files) a second name that ends in `ending`, so that
@@ -292,8 +292,8 @@ pub trait Background {
     /// Passes the next piece to the thread. Does not block.
     fn give(&mut self, piece: Captured);
 
-    /// All pieces were passed, with `entries` entries in total. If the number is right, the thread
-    /// finishes the file and replaces the old one.
+    /// Reports that all pieces were passed, with `entries` entries in total. If the number is right, the
+    /// thread finishes the file and replaces the old one.
     fn all_given(&mut self, entries: usize);
 
     /// Applies the setting `rdb-key-save-delay`, which may have changed.

@@ -31,7 +31,7 @@ pub(crate) fn all() -> impl Iterator<Item = Route> {
 }
 
 /// Handlers, indexed by `Spec::id`. A command without a route must be a container that requires a subcommand;
-/// a test finds any other.
+/// a test finds any other command without a route.
 pub fn handlers() -> Box<[Handler]> {
     let mut table = vec![Handler::Server(families::not_routed); sluice_command::table::COUNT];
     for route in all() {

@@ -17,7 +17,8 @@ pub struct UsersState {
     pub(crate) log: RefusalLog,
     /// Whether users have changed since the sessions were last updated.
     has_changed: bool,
-    /// Users that lost channels, with their remaining ones: some subscribers may have to be closed.
+    /// Users that lost channels, with their remaining channels, because some subscribers may have to be
+    /// closed.
     revoked: Vec<(Arc<User>, RevokedChannels)>,
     /// The state of ACL LOAD.
     pub loading: UserLoading,
@@ -61,8 +62,8 @@ impl UsersState {
         self.has_changed
     }
 
-    /// Removes and returns the users that lost channels, with their remaining ones. The caller updates
-    /// all sessions now.
+    /// Removes and returns the users that lost channels, with their remaining channels. The caller then
+    /// updates all sessions.
     pub fn take_revoked(&mut self) -> Vec<(Arc<User>, RevokedChannels)> {
         self.has_changed = false;
         std::mem::take(&mut self.revoked)

@@ -1,10 +1,10 @@
 //! The crash report: what an operator needs to know when the process ends by a panic or by a fault.
 //!
-//! The handler of a fault has two parts. The first makes plain system calls only and never allocates, so
-//! it works wherever the fault struck. The second part names the functions on the stack. For that the library
-//! allocates, but from memory reserved for the report (`ReportMemory::report_begins`), because the fault may
-//! have struck inside the allocator. If the report hangs all the same, an alarm ends the process. A fault
-//! within the report ends the process at once.
+//! The handler of a fault has two parts. The first makes plain system calls only and never allocates, so it
+//! works wherever the fault struck. The second part names the functions on the stack. To do so the standard
+//! library allocates, but from memory reserved for the report (`ReportMemory::report_begins`), because the
+//! fault may have struck inside the allocator. If the report hangs all the same, an alarm ends the process. A
+//! fault within the report ends the process at once.
 //!
 //! SIGALRM, sent by an operator, writes the stack of the main thread, or of the thread to which it was sent,
 //! to the log; the process goes on. The handler allocates nothing, because it may interrupt any code.
@@ -29,7 +29,7 @@ struct Target {
     stdout: File,
 }
 
-/// Set once, before any handler is installed, and never freed; null until then.
+/// The log for reports; set once, before any handler is installed, and never freed. Null until then.
 static TARGET: AtomicPtr<Target> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The allocator of the process; set once, before any handler is installed.
@@ -40,9 +40,9 @@ static VERSION: OnceLock<&'static str> = OnceLock::new();
 
 /// Functions of the process's allocator that a crash report needs.
 pub trait ReportMemory: Sync {
-    /// From now on the calling thread allocates from separate memory: the fault may have struck inside
-    /// the allocator, whose locks the thread may hold. Other threads are not affected. The process must
-    /// end afterwards. Makes plain system calls only.
+    /// From now on the calling thread allocates from separate memory, because the fault may have struck
+    /// inside the allocator, whose locks the thread may hold. Other threads are not affected. The process
+    /// must end afterwards. Makes plain system calls only.
     fn report_begins(&self);
 
     /// Size of the last allocation that was refused, bytes; 0: none was. Allocates nothing.
@@ -75,11 +75,11 @@ pub fn install(
         forget_faults();
         std::process::abort();
     }));
-    // The stack stays installed as long as the process lives.
+    // The signal stack stays installed as long as the process lives.
     std::mem::forget(SignalStack::install());
     PROGRAM.find();
-    // The stack is walked once now, because the first walk loads the library for it, which a handler must
-    // not do.
+    // The stack is walked once now, because the first walk loads the library for walking stacks, and a
+    // handler must not load a library.
     write_frames(&File::options().write(true).open("/dev/null")?);
     set_action(Signal::SIGALRM, SigHandler::Handler(on_alarm), SaFlags::SA_RESTART);
     Ok(())
@@ -201,8 +201,8 @@ fn write_frames(mut log: &File) {
     let _ = log.write_all(b"no stack trace on this system\n");
 }
 
-/// A file that is useless when the process ends now: the unfinished snapshot of a save for which all
-/// clients wait. Empty: none.
+/// A file that is useless if the process ends now: the unfinished snapshot of a save for which all clients
+/// wait. Empty: none.
 struct Unfinished {
     path: [AtomicU8; PATH_BYTES],
     len: AtomicUsize,
@@ -251,8 +251,8 @@ fn remove_unfinished() {
     }
 }
 
-/// A signal stack large enough to name the functions on the stack, for this thread until it is dropped:
-/// the library's signal stack is too small. Every thread that runs our code has one, because any thread
+/// A signal stack large enough to name the functions on the stack, for this thread until it is dropped. The
+/// standard library's signal stack is too small. Every thread that runs our code has one, because any thread
 /// may fault or receive a signal. Only a report touches its pages.
 #[derive(Debug)]
 pub struct SignalStack {
@@ -325,7 +325,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
 }
 
-/// Reports exhausted memory, where the abort has that reason, and lets the process end.
+/// Reports exhausted memory if that is the reason for the abort, and lets the process end.
 extern "C" fn on_abort(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     forget_faults();
     // SAFETY: the kernel passes a valid pointer to a handler that was installed with SA_SIGINFO.
@@ -362,7 +362,7 @@ fn write_facts(
     write_process(log)
 }
 
-/// The kernel's facts about the process: its memory and threads, and where the program is loaded.
+/// Writes the kernel's facts about the process: its memory and threads, and where the program is loaded.
 fn write_process(mut log: &File) -> std::io::Result<()> {
     log.write_all(b"\n------ PROCESS ------\n")?;
     let mut buffer = [0; 4096];
@@ -375,7 +375,7 @@ fn write_process(mut log: &File) -> std::io::Result<()> {
     log.write_all(&buffer[..len])
 }
 
-/// The name of this thread, and a line end.
+/// Writes the name of this thread, and a line break.
 fn write_thread_name(mut log: &File) -> std::io::Result<()> {
     // There is room for the name, because the kernel's thread names have at most 15 bytes.
     let mut buffer = [0; 32];

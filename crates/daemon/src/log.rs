@@ -131,7 +131,7 @@ impl Log {
     }
 
     /// Shows a progress bar below the last line if the log goes to a terminal in whose foreground this
-    /// process runs and that accepts output at once. `more`: number of other works under way.
+    /// process runs and that accepts output at once. `more`: number of other long tasks in progress.
     pub fn show_bar(&mut self, work: &LongWork, more: usize) {
         let is_shown = matches!(self.target, Target::Stdout) && display() == ProgressDisplay::Bar;
         if !is_shown || !is_in_foreground() || !takes_bytes_now() {
@@ -157,7 +157,7 @@ impl Log {
         let _ = match &mut self.target {
             Target::Stdout => return write_out(bytes),
             Target::File(path, file) => {
-                // The file may have been rotated away: it is opened again by name, as in the reference.
+                // If the file has been rotated away, it is opened again by name, as in the reference.
                 if !path.exists() {
                     *file = named_file::append(path).ok();
                 }
@@ -217,7 +217,7 @@ fn takes_bytes_now() -> bool {
         && fds[0].revents().is_some_and(|events| events == PollFlags::POLLOUT)
 }
 
-/// Writes to standard output. What cannot be written is lost.
+/// Writes to standard output. Bytes that cannot be written are lost.
 fn write_out(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(bytes).and_then(|()| out.flush());

@@ -65,7 +65,7 @@ fn options_for(path: &Path) -> io::Result<OpenOptions> {
             return Err(io::Error::other("a symbolic link of another user is not followed"));
         }
         Some(_) => {}
-        // A link that is created meanwhile is not followed.
+        // A link that is created between this check and the opening is not followed.
         None => drop(options.custom_flags(OFlag::O_NOFOLLOW.bits())),
     }
     Ok(options)
@@ -95,7 +95,7 @@ mod tests {
         path
     }
 
-    /// Every kind of file that may exist at the path already.
+    /// Tries every kind of file that may already exist at the path of a pid file.
     #[test]
     fn a_pid_file_replaces_a_number_and_nothing_else() {
         let folder = folder("pid");
@@ -130,7 +130,7 @@ mod tests {
         std::fs::write(&victim, "").expect("writable");
         write_pid(&path).expect("the link is ours");
         assert_eq!(std::fs::read_to_string(&victim).expect("there"), own);
-        // Another process has taken the file over.
+        // The file now holds the id of another process, so it must not be removed.
         std::fs::write(&victim, "1\n").expect("writable");
         remove_pid(&path);
         assert!(path.exists());

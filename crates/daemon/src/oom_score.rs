@@ -30,8 +30,8 @@ impl OomScore {
         }
     }
 
-    /// Applies `oom-score-adj` and `oom-score-adj-values`. When the first is off, the kernel's file is left
-    /// alone, or set back if it was written before. Errors: the system's.
+    /// Applies `oom-score-adj` and `oom-score-adj-values`. If `oom-score-adj` is off, the kernel's file is
+    /// left alone, or set back if it was written before. Errors: the system's.
     pub fn apply(&mut self, config: &Config) -> std::io::Result<()> {
         let [primary, replica, _] = config.oom_score_adj_values();
         (self.mode, self.values) = (config.choice::<OomScoreAdj>(param::OOM_SCORE_ADJ), [primary, replica]);

@@ -19,7 +19,7 @@ pub struct Restart {
 
 impl Restart {
     /// Records the program, its folder and these arguments, which lack the program's name. Must be called
-    /// first: the process title is written over the arguments, and `dir` changes the folder.
+    /// first, because the process title is written over the arguments, and `dir` changes the folder.
     pub fn of_process(arguments: Vec<OsString>) -> Restart {
         let (executable, folder) = (std::env::current_exe(), std::env::current_dir());
         Restart { executable, arguments, folder, after: None }

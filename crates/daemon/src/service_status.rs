@@ -20,7 +20,7 @@ pub struct ServiceStatus {
     is_ready: bool,
     /// Time of the last note about unfinished work, monotonic ns.
     told_ns: Option<u64>,
-    /// Progress of all work together at that time.
+    /// Progress of all work together at the time `told_ns`.
     done: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ impl ServiceStatus {
         (self.is_ready, self.told_ns) = (true, None);
     }
 
-    /// The note to send now, if any; it counts as sent. `works` are the works under way.
+    /// The note to send now, if any; it counts as sent. `works` is the long work in progress.
     pub fn due(&mut self, works: &[LongWork], now_ns: u64) -> Option<String> {
         self.socket.as_ref()?;
         let mut long = works.iter().filter(|work| work.is_long()).peekable();
@@ -55,7 +55,7 @@ impl ServiceStatus {
     }
 }
 
-/// One line for some works: the first ones, and the number of the others.
+/// One line about several long tasks: it describes the first tasks, and gives the number of the others.
 fn summary<'w>(mut works: impl Iterator<Item = &'w LongWork>) -> String {
     let first: Vec<String> = works.by_ref().take(NAMED_MAX).map(|work| work.to_string()).collect();
     let further = match works.count() {
@@ -68,12 +68,12 @@ fn summary<'w>(mut works: impl Iterator<Item = &'w LongWork>) -> String {
 /// The status of a server that serves clients.
 pub const READY: &str = "Ready to accept connections";
 
-/// Time between two notes to systemd, ns; equal to that between two log lines about progress.
+/// Time between two notes to systemd, ns; equal to the time between two log lines about progress.
 const TOLD_EVERY_NS: u64 = 5_000_000_000;
-/// Microseconds by which a note extends systemd's time limit: a disk that stalls for less does not make
-/// systemd end the start.
+/// A note extends systemd's time limit to this many microseconds from now, so that systemd does not end a
+/// start whose disk stalls for less.
 const EXTENSION_US: u64 = 60_000_000;
-/// A status names at most this many works.
+/// A status names at most this many long tasks.
 const NAMED_MAX: usize = 3;
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers. SIGHUP and SIGPIPE are ignored, as the reference does.
+    /// Installs the handlers. SIGHUP and SIGPIPE are ignored, as in the reference.
     pub fn install() -> std::io::Result<Signals> {
         let (reader, writer) = UnixStream::pair()?;
         reader.set_nonblocking(true)?;

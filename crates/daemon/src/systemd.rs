@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_note_waits_for_nobody_where_another_follows() {
-        // A separate address for each process that runs the test.
+        // Each process that runs this test uses an address of its own.
         let name = format!("sluice-notify-{}", std::process::id());
         let receiver = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let path = OsString::from(format!("@{name}"));

@@ -43,11 +43,11 @@ impl Title {
         Some(Title { name, start: start as *mut u8, len: end - start, config_file: config_file.to_owned() })
     }
 
-    /// Shows the title of the configuration's template.
+    /// Shows the title that the configured template gives.
     pub fn show(&mut self, config: &Config) {
         let text = expand(config, &self.name, &self.config_file);
         let bytes = text.as_bytes();
-        // The last byte stays zero: it ends what the kernel reads.
+        // The last byte stays zero, because the kernel reads up to a zero byte.
         let len = bytes.len().min(self.len - 1);
         // SAFETY: the memory is mapped for the life of the process, and no other reference to it exists: the
         // arguments were copied where they were read, the environment was moved away. `bytes` is our own

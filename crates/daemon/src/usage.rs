@@ -35,7 +35,7 @@ pub fn memory_limit() -> Option<u64> {
     memory_limit_of(&groups, &mut |path| std::fs::read_to_string(path).ok())
 }
 
-/// The memory limit of a process in the control groups of these lines.
+/// The memory limit of a process whose control groups are listed in `groups`, one in each line.
 fn memory_limit_of(groups: &str, read: &mut dyn FnMut(&str) -> Option<String>) -> Option<u64> {
     let mut limits = Vec::new();
     for line in groups.lines() {
@@ -66,14 +66,14 @@ pub fn process_numbers() -> ProcessNumbers {
     process_numbers_with(resident_bytes())
 }
 
-/// Resource figures of the process, where its resident bytes are known. Cost: two system calls.
+/// Resource figures of the process, for a caller that knows its resident bytes. Cost: two system calls.
 pub fn process_numbers_with(resident: usize) -> ProcessNumbers {
     let (sys, user) = times_of(UsageWho::RUSAGE_SELF);
     let (sys_children, user_children) = times_of(UsageWho::RUSAGE_CHILDREN);
     ProcessNumbers { resident, sys, user, sys_children, user_children }
 }
 
-/// Processor times, microseconds: in the kernel, in user space.
+/// Processor times in microseconds: the time in the kernel, and the time in user space.
 pub fn times_of(who: UsageWho) -> (u64, u64) {
     let micros = |time: TimeVal| time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64;
     getrusage(who).map(|usage| (micros(usage.system_time()), micros(usage.user_time()))).unwrap_or_default()

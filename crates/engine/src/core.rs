@@ -83,7 +83,7 @@ pub(crate) struct DerivedState {
     /// Changes are recorded for exports of slots.
     pub taps_exports: bool,
     /// The epoch in which the end of an iteration takes its steps only if a flag asks for one of them; `None`
-    /// while state exists that each end has to look at (`iteration_end.rs`).
+    /// while some state requires the steps at each end (`iteration_end.rs`).
     pub plain_end: Option<u32>,
 }
 
@@ -100,7 +100,8 @@ pub(crate) struct CronState {
     /// When a client that sent HTTP was last logged, seconds since the epoch.
     pub(crate) http_said_s: i64,
     pub(crate) rate_at_us: u64,
-    /// When the last PING was sent to replicas, ns of the monotonic clock: the wall clock may be set back.
+    /// When the last PING was sent to replicas, in ns of the monotonic clock, because the wall clock may be
+    /// set back.
     pub(crate) last_ping_ns: Option<u64>,
     /// When the progress of long work was last logged; `None` while there is no such work.
     pub(crate) progress: Option<ProgressClock>,
@@ -111,7 +112,7 @@ pub(crate) struct CronState {
 pub(crate) struct CompactionState {
     /// Monotonic time of the next step, ns.
     pub(crate) next_ns: u64,
-    /// Number of the database to look at next.
+    /// Number of the database to check next.
     pub(crate) db: usize,
     /// Number of databases in a row that needed no compaction.
     pub(crate) idle: usize,

@@ -180,7 +180,7 @@ impl Engine {
         &self.core.control.config
     }
 
-    /// Commands executed since the start, or the last CONFIG RESETSTAT.
+    /// Number of commands executed since the start, or since the last CONFIG RESETSTAT.
     pub fn commands_executed(&self) -> u64 {
         self.core.stats.total_commands
     }
@@ -267,19 +267,20 @@ impl Engine {
     /// Forgets a client whose socket is closed.
     pub fn disconnect(&mut self, key: SessionKey, process: &mut dyn Process) {
         let Some(session) = self.core.sessions.remove(key) else { return };
-        // The client leaves its group now, not when its session is forgotten after an open unit: groups are
-        // indexed by the slot in the session table, and another client may have that slot by then.
+        // The client leaves its group now, not when its session is forgotten after an open unit, because
+        // groups are indexed by the slot in the session table, and another client may have that slot by then.
         self.leave_group(key);
         self.forget_session(key, session, process);
     }
 
-    /// A session, to look at; `None` when it has ended.
+    /// A session, for reading; `None` when it has ended.
     pub fn session(&self, key: SessionKey) -> Option<&Session> {
         self.core.sessions.get(key)
     }
 
-    /// Whether a client has authenticated: [`Limits::admission`] decides by this and by the password of the
-    /// default user what the client may send. A client that is gone counts as unauthenticated.
+    /// Whether a client has authenticated. From this and from the password of the default user,
+    /// [`Limits::admission`] derives what the client may send. A client that is gone counts as
+    /// unauthenticated.
     pub fn authentication(&self, key: SessionKey) -> AuthState {
         self.session(key).map_or(AuthState::Unauthenticated, |session| session.caller.admission())
     }
@@ -293,15 +294,16 @@ impl Engine {
         }
     }
 
-    /// Notes that bytes arrived from a client, even if no whole request: the client is not idle.
+    /// Notes that bytes arrived from a client, which is then not idle, even if the bytes are no whole
+    /// request.
     pub fn touch_last_interaction(&mut self, key: SessionKey, now: Now) {
         if let Some(session) = self.core.sessions.get_mut(key) {
             session.caller.traffic.last_s = now.unix_s();
         }
     }
 
-    /// Sends an error to a client whose bytes were no request, and marks it to end after that. `input`
-    /// is the part of the bytes that was not executed, for the log.
+    /// Sends an error to a client whose bytes were no request, and marks the session to end after the error.
+    /// `input` is the part of the bytes that was not executed, for the log.
     pub fn protocol_error(
         &mut self,
         key: SessionKey,

@@ -82,5 +82,5 @@ impl ChunkPool {
     }
 }
 
-/// Buffers that are kept for reuse; further buffers of a burst are freed.
+/// Number of buffers that are kept for reuse; further buffers of a burst are freed.
 const FREE_MAX: usize = 4;

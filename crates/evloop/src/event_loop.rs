@@ -244,7 +244,7 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Stops delivery from this call on until [`Loop::recv_start`]; no byte is lost, and the end of the
-    /// stream is not reported meanwhile either. Stopping is cheap: on readiness drivers the kernel is
+    /// stream is not reported before that call either. Stopping is cheap: on readiness drivers the kernel is
     /// called only if bytes arrive.
     pub fn recv_stop(&mut self, source: Source) {
         self.driver.recv_stop(source);
@@ -280,8 +280,8 @@ impl<D: Driver> Loop<D> {
     }
 
     /// Whether the kernel has taken all bytes of the send on a source, so that bytes that the caller then
-    /// writes to the socket itself come after them. [`Event::Sent`] may still follow; no other send may be
-    /// started meanwhile. False where the kernel has not reported yet. Meant for the last bytes of a
+    /// writes to the socket itself come after them. [`Event::Sent`] may still follow; before it does, no
+    /// other send may be started. False where the kernel has not reported yet. Meant for the last bytes of a
     /// connection, because a send that the loop has only queued costs a system call here.
     pub fn has_sent(&mut self, source: Source) -> bool {
         self.driver.has_sent(source)
@@ -345,10 +345,10 @@ impl<D: Driver> Loop<D> {
         self.driver.file_close(file);
     }
 
-    /// Waits for the end of a child process and reaps it. One [`Event::ProcessEnded`] reports that. `pid`
-    /// is as for `waitpid`: the id of a child, -1 for any child, 0 for any child in the process group of
-    /// this process, `-g` for any child in the process group `g`. The absence of such a child is reported as
-    /// a result. Cost: two or three system calls. Until the end of the wait, a single child occupies a
+    /// Waits for the end of a child process and reaps it. One [`Event::ProcessEnded`] reports the end. `pid`
+    /// is as for `waitpid`: the id of a child, -1 for any child, 0 for any child in the process group of this
+    /// process, `-g` for any child in the process group `g`. The absence of such a child is reported as a
+    /// result. Cost: two or three system calls. Until the end of the wait, a single child occupies a
     /// descriptor; the other forms of `pid` need a thread that checks every 1 to 16 ms.
     pub fn process_wait(&mut self, pid: i32, token: Token) -> ProcessId {
         self.driver.process_wait(pid, token)

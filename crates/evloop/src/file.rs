@@ -31,7 +31,7 @@ pub(crate) fn perform(fd: BorrowedFd<'_>, lent: &Mutex<Lent>, cancel: &Cancel) -
         }
         let result = op.attempt(fd, *bytes);
         // The thread has no way to wait until this file is ready, and trying again and again would keep the
-        // thread busy: the operation ends with the error.
+        // thread busy, so the operation ends with the error.
         if result == Err(Errno::AGAIN) {
             return Some(Errno::AGAIN);
         }

@@ -1,5 +1,5 @@
-//! Decides when a wait gathers events, that is, lasts a little longer in order to return several: when many
-//! connections are active, and several receives are expected during the wait.
+//! Decides when a wait gathers events, that is, lasts a little longer in order to return several: it does so
+//! when many connections are active, and several receives are expected during the wait.
 //!
 //! A server that is faster than its clients sleeps and is woken for nearly every request. Sleeping a
 //! little longer lets several requests share one wake-up; with few clients it would only delay them.
@@ -21,7 +21,7 @@ pub(crate) struct Gather {
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     receives: u32,
-    /// Distinct connections, slightly fewer where hashes collide.
+    /// Number of distinct connections, slightly too small if hashes collide.
     active: u32,
 }
 

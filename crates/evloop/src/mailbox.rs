@@ -1,8 +1,8 @@
 //! Sends values from other threads to the thread of a loop.
 //!
-//! A list under a lock, drained as a whole: the lock is held for one push or one swap, and the
-//! wake-up follows it. Where a lock costs too much (a thread that exchanges millions of jobs)
-//! the `queue` crate has rings.
+//! The values are in a list under a lock, and the list is drained as a whole. The lock is held only for one
+//! push or one swap; the wake-up follows the push. Where a lock costs too much (a thread that exchanges
+//! millions of jobs) the `queue` crate has rings.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -124,7 +124,7 @@ impl Cancel {
 }
 
 impl WorkerPool {
-    /// Threads and maximum queued jobs that suit most uses.
+    /// The number of threads and the maximum number of queued jobs that suit most uses.
     pub const DEFAULT: (usize, usize) = (2, 1024);
 
     /// Starts `workers` threads, 1..=256, for a queue of at most `queue_max` jobs, at least 1. Errors:
@@ -212,7 +212,8 @@ impl WorkerPool {
     pub fn close(&self) {
         lock(&self.shared.queue).closed = true;
         self.shared.work.notify_all();
-        // The threads are taken out first: two closers must not wait for each other's lock while they join.
+        // The threads are taken out first, because two closers must not wait for each other's lock while they
+        // join.
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
             // Panics of jobs were caught, so a panic of the worker itself is a defect of this file.
@@ -266,7 +267,7 @@ struct Shared {
 struct Queue {
     /// Jobs in the order of their numbers.
     jobs: VecDeque<(u64, Box<dyn AnyJob>)>,
-    /// Jobs accepted so far.
+    /// Number of jobs accepted so far, which is also the number of the next job.
     next: u64,
     closed: bool,
 }

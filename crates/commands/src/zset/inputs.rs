@@ -138,7 +138,7 @@ pub(crate) enum CombineOptions {
     Card,
 }
 
-/// The positions of the keys; `at` is the position of their number.
+/// The positions of the keys; `at` is the position of the argument that gives their count.
 pub(crate) fn keys_of(args: Args<'_>, at: usize, name: &'static str) -> Result<Range<usize>, CmdError> {
     let number = args.int(at)?;
     if number < 1 {
@@ -219,7 +219,7 @@ impl<'d> NumkeysCall<'d> {
             SetOperation::Diff => self.diff(),
         };
         elements.sort_by(|one, other| {
-            // Both zeros count as the same score.
+            // 0 and -0 count as the same score.
             (one.1 + 0.0).total_cmp(&(other.1 + 0.0)).then_with(|| one.0.cmp(&other.0))
         });
         elements
@@ -234,7 +234,7 @@ impl<'d> NumkeysCall<'d> {
     }
 
     /// Number of members that all sets have in common, up to the limit. The caller sorts the sets by size,
-    /// because only the first is walked.
+    /// because only the first set is iterated over.
     pub(crate) fn count(&self) -> usize {
         let limit = if self.limit == 0 { usize::MAX } else { self.limit };
         self.inter().take(limit).count()

@@ -118,12 +118,13 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// The ranks of the members in the range, walked upwards.
+    /// The ranks of the members in the range, as a walk from the lowest rank upwards finds them.
     pub(super) fn ranks(self, zset: ZsetRef<'_>) -> Range<usize> {
         self.ranks_towards(zset, Direction::Up)
     }
 
-    /// The ranks of the range for a walk in `direction`, which matters if scores differ.
+    /// The ranks of the range, as a walk in `direction` finds them; the direction matters only if scores
+    /// differ.
     fn ranks_towards(self, zset: ZsetRef<'_>, direction: Direction) -> Range<usize> {
         if self.is_empty() {
             return 0..0;
@@ -185,14 +186,14 @@ impl<'a> LexRange<'a> {
     }
 }
 
-/// Whether all scores are the same, as a range of members requires: the result is then the same in each
-/// encoding. O(log n).
+/// Whether all scores are the same, as a range of members requires. The range then has the same result in
+/// each encoding. Cost: O(log n).
 pub(super) fn has_one_score(zset: ZsetRef<'_>) -> bool {
     let score_at = |rank: usize| zset.iter(rank..rank + 1, Direction::Up).next().map(|(_, score)| score);
     zset.is_empty() || score_at(0) == score_at(zset.len() - 1)
 }
 
-/// The first and last of some ranks (at least one), as two arguments.
+/// The first and the last rank of a range that is not empty, as two arguments of a command.
 pub(super) fn rank_words(ranks: &Range<usize>) -> [Vec<u8>; 2] {
     [ranks.start, ranks.end - 1].map(|rank| rank.to_string().into_bytes())
 }
@@ -245,8 +246,8 @@ struct Fixed {
 struct RangeCall<'a> {
     bounds: Bounds<'a>,
     direction: Direction,
-    /// LIMIT: number of elements to skip, and to return. A negative limit means all;
-    /// [`RangeCall::ranks`] explains negative offsets.
+    /// The two numbers of LIMIT: how many elements are skipped, and how many are returned. A negative limit
+    /// means all; [`RangeCall::ranks`] explains negative offsets.
     offset: i64,
     limit: i64,
     with_scores: bool,
@@ -312,7 +313,7 @@ impl<'a> RangeCall<'a> {
         }
     }
 
-    /// The ranks of a set that are requested.
+    /// The requested ranks of the elements of a set.
     fn ranks(&self, zset: ZsetRef<'_>) -> Range<usize> {
         let all = match self.bounds {
             Bounds::Ranks(start, stop) => return rank_range(start, stop, zset.len(), self.direction),
@@ -413,7 +414,8 @@ pub(super) fn zrangestore(ctx: &mut WriteCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// ZRANGESTORE of these ranks, which are the same in each encoding; DEL of the target if there are no ranks.
+/// The command for the replication stream: ZRANGESTORE with these ranks, which are the same in each encoding,
+/// or DEL of the target if there are no ranks.
 fn stored_ranks(args: Args<'_>, ranks: &Range<usize>) -> Argv {
     let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Argv>();
     if ranks.is_empty() {

@@ -65,7 +65,7 @@ impl<'a> EndpointClient<'a> {
         rules.find(|rule| is_about(rule, node))
     }
 
-    /// The port of a node, from the rule or else as announced.
+    /// The port of a node: the port of the matching rule, or else the announced port.
     pub fn port_of(&self, node: &MapNode) -> u16 {
         let own = self.client.port(&node.address, &node.labels);
         self.rule_for(node).map(|rule| rule.port).filter(|port| *port != 0).unwrap_or(own)

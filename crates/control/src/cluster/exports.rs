@@ -9,10 +9,10 @@
 //! ```
 //!
 //! A walk visits the keys of one slot after the other. Before the walk reaches a slot, nothing of the slot is
-//! in the stream: its keys are sent as they are when the walk arrives. So one rule suffices: *the walk of a
-//! slot begins between two commands or transactions, and from then on each change of the slot is appended
-//! after the keys that the walk has captured*. The keyspace captures an entry before its first change
-//! ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
+//! in the stream, because its keys are sent as they are when the walk arrives. So one rule suffices: *the
+//! walk of a slot begins between two commands or transactions, and from then on each change of the slot is
+//! appended after the keys that the walk has captured*. The keyspace captures an entry before its first
+//! change ([`begin_slot_walk`](sluice_keyspace::Keyspace::begin_slot_walk)).
 //!
 //! Invariants: (1) a slot belongs to at most one job; (2) only one slot of one job is walked at a time; the
 //! next slot is taken from the oldest job whose link lacks data; (3) after PAUSED only protocol messages of
@@ -26,7 +26,7 @@ use crate::persistence::saving::key_delay_us;
 use sluice_cluster::{Convergence, HashSlot, JobName, SlotSet};
 use std::collections::VecDeque;
 
-/// The exports in progress, oldest first, and the news for their owners.
+/// The exports in progress, oldest first, and the events that their owners have not read yet.
 #[derive(Default)]
 pub struct SlotExports {
     jobs: Vec<SlotExport>,
@@ -34,13 +34,13 @@ pub struct SlotExports {
     news: VecDeque<(ExportId, ExportNews)>,
     last_id: u64,
     pace: WalkPace,
-    /// Time at which [`SlotExports::note_time`] was last called, in ns of the monotonic clock.
+    /// Time that [`SlotExports::note_time`] last recorded, in ns of the monotonic clock.
     looked_ns: u64,
     /// Durations for which writers were held.
     pub holds: HoldStatistics,
 }
 
-/// The delay that `rdb-key-save-delay` adds to walks, which count as snapshots: for tests.
+/// The delay that `rdb-key-save-delay` adds to walks, because a walk counts as a snapshot. Tests use this.
 #[derive(Default)]
 struct WalkPace {
     /// Number of keys walked while a delay was set.
@@ -162,8 +162,8 @@ impl SlotExports {
     }
 
     /// An export that began when [`Keyspace::exchanges`](sluice_keyspace::Keyspace::exchanges) had another
-    /// value than `exchanges`: a database was emptied or exchanged since. Granted exports are skipped,
-    /// because the other node may own the slots.
+    /// value than `exchanges`, because a database was emptied or exchanged since. Granted exports are
+    /// skipped, because the other node may own the slots.
     pub fn begun_ahead_of(&self, exchanges: u64) -> Option<ExportId> {
         self.jobs.iter().find(|job| job.exchanges != exchanges && !job.is_granted).map(|job| job.id)
     }
@@ -230,8 +230,8 @@ impl SlotExports {
     }
 
     /// Begins the walk of the next slot, in the oldest export whose link lacks data, and returns the slot.
-    /// From now on changes of this slot are appended to the stream. `None` while a slot is being walked,
-    /// and if no export can begin one.
+    /// From now on changes of this slot are appended to the stream. `None` while a slot is being walked, and
+    /// if no export can begin a slot.
     pub fn next_walk(&mut self) -> Option<HashSlot> {
         if self.jobs.iter().any(|job| matches!(job.walk, ExportWalk::In(_))) {
             return None;
@@ -295,7 +295,7 @@ impl SlotExports {
         self.news.push_back((id, ExportNews::SnapshotWhole));
     }
 
-    /// Appends PAUSED, the last command: writers of the slots are held until the export ends.
+    /// Appends PAUSED, which follows the last command; writers of the slots are held until the export ends.
     pub fn pause(&mut self, id: ExportId) {
         let Some(job) = self.job(id).filter(|job| !job.is_paused) else { return };
         job.is_paused = true;
@@ -350,12 +350,12 @@ impl SlotExports {
         self.jobs.iter().all(is_idle)
     }
 
-    /// Tapped slots without an export: none, by invariant (4).
+    /// Tapped slots without an export. By invariant (4) there are none.
     pub fn tapped_without_job(&self) -> impl Iterator<Item = HashSlot> + '_ {
         self.tapped.iter().filter(|slot| !self.jobs.iter().any(|job| job.slots.contains(*slot)))
     }
 
-    /// The exports owned by a migration job, with the job.
+    /// The exports that a migration job owns, each with that job.
     pub fn owners(&self) -> impl Iterator<Item = (ExportId, JobName)> + '_ {
         self.jobs.iter().filter_map(|job| Some((job.id, job.owner?)))
     }

@@ -59,13 +59,14 @@ pub struct ClusterMode {
     waiting_message_bytes: usize,
     /// The initial data is or will be loaded, and the machine does not yet know which slots have keys.
     pub keys_to_check: bool,
-    /// The time of the machine's next cron, and of this server's last progress.
+    /// The time at which the machine's cron is next due, and the time of this server's last progress.
     pub pulse: Pulse,
     /// The open slots in the form that a full synchronisation sends; `None` if no slot is open.
     pub open_slots: Option<String>,
     /// Encoded replies of CLUSTER SLOTS, SHARDS and NODES, kept until the map or the settings change; SHARDS,
-    /// which shows offsets, only until the machine's next tick. For NODES the number beside the reply is the
-    /// count of machine inputs at which the reply was made: any further input makes the reply outdated.
+    /// which shows offsets, only until the machine's next tick. For NODES, the number stored with the reply
+    /// is the count of inputs that the machine had processed when the reply was made; any further input makes
+    /// the reply outdated.
     pub replies: BTreeMap<KeptReply, (Option<u64>, Bytes)>,
     /// Counters of each slot.
     pub slot_stats: SlotStats,
@@ -99,7 +100,7 @@ pub struct Emptying {
     pub begun: Option<HashSlot>,
     /// Position of the walk over that slot's keys in a database.
     pub cursor: u64,
-    /// Failed imports of slots: first their keys are deleted, then the mark of the import.
+    /// Failed imports of slots. The keys of an import are deleted first, and then its mark in the keyspace.
     pub failed_imports: Vec<FailedImport>,
 }
 
@@ -128,7 +129,7 @@ impl Emptying {
         self.kept.contains_key(&slot) && self.begun != Some(slot)
     }
 
-    /// Removes a slot that is empty or whose keys are kept.
+    /// Removes a slot that is empty or whose keys need not be deleted any more.
     pub fn remove(&mut self, slot: HashSlot) {
         self.slots.remove(slot);
         self.kept.remove(&slot);
@@ -230,7 +231,7 @@ impl ClusterMode {
         self.emptying.due_ns(|slot| self.machine.may_delete_keys_of(slot))
     }
 
-    /// Passes the directives in force to the machine.
+    /// Passes the present values of the directives to the machine.
     pub(crate) fn apply_settings(&mut self, config: &Config, now: Now) {
         let settings = Arc::new(settings::of(config, self.debug));
         self.machine.step(now, &ClusterInput::Settings(&settings));
@@ -238,7 +239,7 @@ impl ClusterMode {
         self.replies.clear();
     }
 
-    /// The state around a newly created machine.
+    /// The initial state of cluster mode, with a newly created machine.
     pub fn new(machine: Cluster) -> ClusterMode {
         let map = Arc::new(SlotMap {
             state: ClusterState::Fail,
@@ -275,7 +276,7 @@ impl ClusterMode {
         }
     }
 
-    /// Installs a new map, and drops the kept replies.
+    /// Installs a new map, resets the counters of slots that have another owner, and drops the kept replies.
     pub fn set_map(&mut self, map: Arc<SlotMap>) {
         self.served = ServedSlots::of(&map);
         self.open_slots = OpenSlotList::of(&map).to_text();
@@ -284,9 +285,9 @@ impl ClusterMode {
         self.replies.clear();
     }
 
-    /// Stores a decision until no unit is open. A unit may stay open for long, and other nodes decide the
-    /// rate of decisions. So of two successive maps only the newer is kept, and messages above a bound
-    /// are dropped, like those to a client that does not read.
+    /// Stores a decision until no unit is open. A unit may stay open for long, and the rate of decisions
+    /// depends on other nodes. So only the newer of two successive maps is kept, and messages beyond a limit
+    /// are dropped, as for a client that does not read.
     pub fn decide(&mut self, decision: ClusterOutput) {
         match &decision {
             ClusterOutput::Slots(_) if matches!(self.decisions.back(), Some(ClusterOutput::Slots(_))) => {

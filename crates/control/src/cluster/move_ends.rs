@@ -46,7 +46,8 @@ pub fn fail_flushed_moves(control: &mut Control, now: Now) {
     control.clients.blocking.node_has_decided();
 }
 
-/// Fails the imports of the slot named by this argument, because a client has deleted the slot's keys.
+/// Fails the imports of the slot whose number is the argument `slot`, because a client has deleted the slot's
+/// keys.
 pub fn fail_moves_of_flushed_slot(control: &mut Control, slot: &[u8], now: Now) {
     let has_imports = |mode: &&mut ClusterMode| !mode.moves.links.is_empty();
     let Some(mode) = control.cluster.as_deref_mut().filter(has_imports) else { return };

@@ -9,7 +9,7 @@ use sluice_config::choice::ClusterSaveBehavior;
 use sluice_config::{Config, param};
 use std::sync::Arc;
 
-/// Default distance of the bus port from the client port.
+/// The default port of the bus is the client port plus this number.
 const BUS_PORT_OFFSET: i64 = 10_000;
 
 /// The machine's settings from a configuration.
@@ -51,7 +51,8 @@ pub fn of(config: &Config, debug: BusDebug) -> ClusterSettings {
     }
 }
 
-/// The port of the cluster bus: `cluster-port`, or else the client port plus 10,000.
+/// The port of the cluster bus: `cluster-port`, or else the client port (with `tls-cluster`, the TLS port)
+/// plus 10,000.
 pub fn bus_port(config: &Config) -> i64 {
     let base = match config.bool(param::TLS_CLUSTER) {
         true => config.int(param::TLS_PORT),
@@ -64,7 +65,7 @@ pub fn bus_port(config: &Config) -> i64 {
 }
 
 fn own_address(config: &Config) -> OwnAddress {
-    // The conversion does not fail: the directives allow only numbers of ports, and a bus port above them
+    // The conversion does not fail: the directives allow only valid port numbers, and a bus port above 65,535
     // is refused at the start.
     let port = |number: i64| u16::try_from(number).unwrap_or(0);
     let announced = |directive, own: i64| match config.int(directive) {

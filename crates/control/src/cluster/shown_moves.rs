@@ -6,7 +6,7 @@ use sluice_cluster::{JobName, MigrationRow, SlotSet};
 use sluice_keyspace::Keyspace;
 use sluice_session::Sessions;
 
-/// A slot migration; lists have the newest first.
+/// A slot migration, for lists that have the newest migration first.
 #[derive(Clone, Debug)]
 pub struct ShownMove<'a> {
     /// The row of CLUSTER GETSLOTMIGRATIONS.
@@ -19,7 +19,7 @@ pub struct ShownMove<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MoveProgress {
     /// For an export, keys appended to the stream by the walk over the slots, without keys that clients wrote
-    /// meanwhile; for an import, keys present here.
+    /// during the walk; for an import, keys present here.
     pub keys: u64,
     /// For an export, keys in the slots whose walk has not begun.
     pub keys_left: u64,
@@ -29,7 +29,8 @@ pub struct MoveProgress {
     pub bytes_left: u64,
     /// Whether writers of the slots are held.
     pub holds_writers: bool,
-    /// Whether writers of the slots are slowed down, because the other node takes less than they write.
+    /// Whether writers of the slots are slowed down, because the other node receives data more slowly than
+    /// they write.
     pub is_braked: bool,
 }
 

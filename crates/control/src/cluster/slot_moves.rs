@@ -52,7 +52,8 @@ pub struct ExportLink {
     pub target: NodeId,
     /// The slots in the text for clients: `1,5-9`.
     pub shown_slots: String,
-    /// The id of the notification to clients that the slots are being moved; `None` before it.
+    /// The id of the notification that informs clients of the move of the slots; `None` before the
+    /// notification is sent.
     pub told_as: Option<i64>,
     /// Bytes sent that are already included in [`SlotMoves::carried`].
     pub sent_bytes: u64,
@@ -100,10 +101,11 @@ pub struct ImportLink {
     pub job: JobName,
     /// The slots of the job: the source writes to no others.
     pub slots: Box<SlotSet>,
-    /// Received bytes when the machine was last informed of the source's activity; they are already included
-    /// in [`SlotMoves::carried`].
+    /// Bytes that had been received when the machine was last informed of the source's activity; they are
+    /// already included in [`SlotMoves::carried`].
     pub heard_bytes: u64,
-    /// A protocol message that waits for the replicas.
+    /// A protocol message to the source that is sent when the replicas have acknowledged the data received so
+    /// far.
     pub kept: Option<HeldMessage>,
     /// Replicas that had acknowledged all received data when the source was asked to hold writes.
     pub in_sync: Vec<NodeId>,

@@ -1,4 +1,4 @@
-//! State of the data files: whether one may be written, and which.
+//! State of the data files: whether a file may be written, and which file.
 
 use crate::Control;
 use crate::process::Process;
@@ -6,13 +6,14 @@ use sluice_base::LogLevel;
 use sluice_config::param;
 
 impl Control {
-    /// Start of the RDB file being written for the disk or for replicas, in seconds since the epoch;
-    /// `None` if there is none.
+    /// Time at which the RDB file that is being written, for the disk or for replicas, was begun, in seconds
+    /// since the epoch; `None` if there is none.
     pub(crate) fn rdb_began_s(&self) -> Option<i64> {
         self.persistence.saving.under_way.map(|save| save.began_s).or(self.replication.full_syncs.began_s)
     }
 
-    /// Whether writes are refused because the last save failed; never without save points.
+    /// Whether writes are refused because the last save failed (`stop-writes-on-bgsave-error`); never without
+    /// save points.
     #[inline]
     pub fn refuses_writes(&self) -> bool {
         self.persistence.saving.failed
@@ -20,7 +21,7 @@ impl Control {
             && !self.config.save_points().is_empty()
     }
 
-    /// Whether the RDB file that a save would replace was loaded only in part.
+    /// Whether a save would replace an RDB file that was loaded only in part.
     pub fn snapshot_holds_more(&self) -> bool {
         self.persistence.partly_loaded.snapshot.as_ref().is_some_and(|file| *file == self.snapshot_file())
     }
@@ -30,13 +31,13 @@ impl Control {
         (self.config.bytes(param::DIR).to_vec(), self.config.bytes(param::DBFILENAME).to_vec())
     }
 
-    /// Whether a snapshot of the primary is replacing the RDB file, or has replaced it and is not yet
-    /// loaded. No save may run meanwhile.
+    /// Whether a snapshot of the primary is replacing the RDB file, or has replaced it and is not yet loaded.
+    /// During that time no save may run.
     pub fn awaits_sync_file(&self) -> bool {
         self.replication.replica.as_ref().is_some_and(|role| role.link.is_committed())
     }
 
-    /// Cancels a scheduled rewrite, if there is one, and logs that.
+    /// Cancels a scheduled rewrite, if there is one, and logs the cancellation.
     pub fn cancel_scheduled_rewrite(&mut self, process: &mut dyn Process) {
         if std::mem::take(&mut self.persistence.rewriting.scheduled) {
             let text = "AOF was disabled but there is a scheduled AOF background, cancel it.";
@@ -44,8 +45,8 @@ impl Control {
         }
     }
 
-    /// The reason, as a line for the log, for which no rewrite may begin: a file that was loaded only in part
-    /// would be replaced, or ignored by the next start.
+    /// The reason why no rewrite may begin, as a line for the log; `None` if one may. A rewrite must not
+    /// replace a file that was loaded only in part, or make the next start ignore such a file.
     pub fn rewrite_refusal(&self) -> Option<&'static str> {
         if self.persistence.partly_loaded.aof {
             return Some(PARTLY_LOADED_AOF);

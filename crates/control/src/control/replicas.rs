@@ -1,4 +1,4 @@
-//! The control plane's view of primary and replicas: whether there are enough, and where
+//! The control plane's view of the primary and the replicas: whether there are enough replicas, and where
 //! clients are redirected.
 
 use crate::Control;
@@ -22,7 +22,7 @@ impl Control {
             && *self.replication.good_replicas < needed
     }
 
-    /// All replicas, including those that wait for or receive a snapshot, in order of arrival.
+    /// All replicas: first those attached to the stream, then the others that wait for or receive a snapshot.
     pub fn replicas(&self) -> Vec<SessionKey> {
         let mut keys = self.replication.stream.replicas.clone();
         let syncs = &self.replication.full_syncs;
@@ -42,7 +42,7 @@ impl Control {
             .replica
             .as_ref()
             .filter(|_| caller.flags.capa_redirect && caller.kind == ClientKind::Normal)
-            // In a cluster, slots decide about redirects.
+            // In a cluster, redirects depend on slots, and other code makes them.
             .filter(|_| self.cluster.is_none())?;
         let belongs_there = flags.has(Flags::WRITE) || flags.has(Flags::READONLY) && !caller.flags.read_only;
         let Primary { host, port } = role.primary();
@@ -56,7 +56,7 @@ impl Control {
             && !self.config.bool(param::REPLICA_SERVE_STALE_DATA)
     }
 
-    /// The replica connected from `target`, if any. Of several, one that no later connection has
+    /// The replica connected from `target`, if any. If there are several, one that no later connection has
     /// superseded is preferred.
     pub fn replica_at(&self, target: &FailoverTarget, sessions: &Sessions) -> Option<ReplicaState> {
         let sessions = self.replicas().into_iter().filter_map(|key| sessions.get(key));

@@ -143,8 +143,8 @@ fn unblock(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let named = others.find(|other| i64::try_from(other.caller.id.0) == Ok(id));
     let key = named.and_then(|other| {
         let waiting = other.waiting.as_mut()?;
-        // A client that a pause postpones, that a load holds, or that waits for a slow read does not count
-        // as blocked. A client that was already told to end its wait is not told again.
+        // A client that a pause postpones, that a load holds, or that waits for a slow read does not count as
+        // blocked. A client whose wait CLIENT UNBLOCK is already ending is not unblocked again.
         let is_blocked =
             matches!(waiting.on, WaitFor::Keys(_) | WaitFor::Replicas { .. } | WaitFor::ReplicasFirst { .. });
         let can_end = is_blocked && waiting.unblock.is_none();
@@ -185,8 +185,8 @@ fn unpause(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// The caller with the data of its running command, for the caller's own line; then the other sessions, and
-/// the data for all lines.
+/// Three values: the caller with the data of its running command, for the caller's own line; the other
+/// sessions; and the data that all lines need.
 fn running<'a>(
     ctx: &'a mut ReportCtx<'_>,
     args: Args<'_>,
@@ -231,8 +231,8 @@ fn list(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     if filter.skip_me == SkipMe::No && filter.chooses(own, now_s, sources) {
         chosen.push(own);
     }
-    // The list is sorted by id, because places in the table of sessions are reused: only ids show the order
-    // of connecting.
+    // The list is sorted by id, because only ids show the order of connecting; slots in the table of sessions
+    // are reused.
     chosen.sort_unstable_by_key(|session| session.caller.id);
     let mut text = String::with_capacity(LINE_BYTES * chosen.len());
     for session in chosen {
@@ -265,7 +265,8 @@ fn kill(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Marks the chosen clients for closing, the caller after its reply. Returns their number. O(clients).
+/// Marks the chosen clients for closing; the caller is closed after its reply. Returns the number of chosen
+/// clients. O(clients).
 fn kill_chosen(ctx: &mut ServerCtx<'_>, filter: &ClientFilter<'_>) -> i64 {
     let now_s = ctx.now.unix_s();
     let mut killed = 0;

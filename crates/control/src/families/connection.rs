@@ -25,8 +25,8 @@ pub(crate) const ROUTES: &[Route] = &[
 
 fn ping(ctx: &mut SessionCtx<'_>, args: Args<'_>) -> Run {
     match args.len() {
-        // A RESP2 client with subscriptions expects the form of a message. A PING called by a script gets the
-        // ordinary reply.
+        // A RESP2 client with subscriptions expects the reply in the form of a message. A PING called by a
+        // script gets the ordinary reply.
         1 | 2 if ctx.caller.only_listens() && !ctx.is_called => {
             ctx.reply.array(2);
             ctx.reply.bulk(b"pong");

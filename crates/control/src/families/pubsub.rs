@@ -72,7 +72,7 @@ fn unsubscribe(ctx: &mut PubSubCtx<'_>, args: Args<'_>, kind: TopicKind) -> Run 
     Ok(Outcome::Done)
 }
 
-/// Sends a client the confirmation of a subscription or its end, with the number of the client's
+/// Sends a client the confirmation that a subscription has begun or ended, with the number of the client's
 /// subscriptions; shard channels are counted separately. Confirmations are sent even while replies are off,
 /// like messages.
 ///

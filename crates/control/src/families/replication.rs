@@ -79,8 +79,8 @@ fn take_over(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     let has_been_up = ctx.control.replication.replica.as_ref().is_some_and(|role| role.has_been_up());
     let next = args.int(2).ok().and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
     if !has_been_up && next > ctx.control.replication.stream.offset.saturating_add(1) {
-        // A crash has lost data that the primary has seen acknowledged; taking over would lose the
-        // data for good.
+        // A crash of this replica has lost data that it had acknowledged to the primary; if it took over now,
+        // the data would be lost for good.
         return Err(CmdError::text("ERR PSYNC FAILOVER asks for data that this replica does not have."));
     }
     let by = asked_by(ctx, "failover");
@@ -126,7 +126,8 @@ fn sync(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
 }
 
 fn check_may_synchronise(ctx: &mut ServerCtx<'_>) -> Result<(), CmdError> {
-    // Until the target is asked to take over, a disconnected replica may reconnect: it may be the target.
+    // Until the target is asked to take over, a disconnected replica may reconnect, because it may be the
+    // target.
     if ctx.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress) {
         return Err(CmdError::text("NOMASTERLINK Can't SYNC while failing over"));
     }
@@ -171,10 +172,10 @@ fn become_replica(ctx: &mut ServerCtx<'_>, stage: SyncStage, sends_acks: bool) {
     }));
 }
 
-/// Marks the earlier connections of a replica that has connected again: this server may not have noticed
-/// their end. From now on an earlier connection counts as a replica only if it acknowledges more than the
-/// present end of the stream. Otherwise the replica would count twice, and a crash of the replica may have
-/// lost data that it acknowledged on the earlier connection.
+/// Marks the earlier connections of a replica that has connected again, because this server may not have
+/// noticed their end. From now on an earlier connection counts as a replica only if it acknowledges more than
+/// the present end of the stream. Otherwise the replica would count twice, and a crash of the replica may
+/// have lost data that it acknowledged on the earlier connection.
 fn supersede(ctx: &mut ServerCtx<'_>) {
     let (end, now_s) = (ctx.control.replication.stream.offset, ctx.now.unix_s());
     let caller = &ctx.session.caller;

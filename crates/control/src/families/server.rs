@@ -96,7 +96,7 @@ fn info(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Number of commands executed, without INFO.
+/// Number of executed commands other than INFO.
 fn commands_but_info(stats: &Stats) -> u64 {
     let asked = stats.commands.get(usize::from(specs::INFO.id.0)).map_or(0, |info| info.calls);
     stats.total_commands.wrapping_sub(asked)

@@ -129,7 +129,7 @@ fn getuser(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
         ctx.reply.null();
         return Ok(Outcome::Done);
     };
-    // Roles are hidden until one is made, so clients of 9.1 see the reply of 9.1.
+    // Roles are not shown until one exists, so that clients of 9.1 see the reply of 9.1.
     let has_roles = users.roles().count() > 0;
     let reply = &mut ctx.reply;
     reply.map(7 + usize::from(has_roles));
@@ -258,7 +258,7 @@ fn cat(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Bytes of an unknown category's name that the error shows.
+/// The error shows at most this many bytes of an unknown category's name.
 const CATEGORY_SHOWN_BYTES: usize = 128;
 
 fn generate_password(ctx: &mut UsersCtx<'_>, args: Args<'_>) -> Run {

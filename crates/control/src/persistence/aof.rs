@@ -13,10 +13,10 @@
 //!
 //! A *position* counts all bytes appended since the start of the process, in whatever file they are.
 //!
-//! Invariants: (1) whole units are appended, in the order in which they close; (2) each file begins with
-//! SELECT, because each is loaded on its own; (3) the offset of the replication stream does not count
-//! these bytes; (4) under `appendfsync always` each reply has a position that must be durable before the
-//! reply is sent (`Engine::output_position`): the end of the last unit that wrote data the command has
+//! Invariants: (1) whole units are appended, in the order in which they close; (2) the first command in each
+//! file is SELECT, because each file is loaded on its own; (3) the offset of the replication stream does not
+//! count these bytes; (4) under `appendfsync always` each reply has a position that must be durable before
+//! the reply is sent (`Engine::output_position`): the end of the last unit that wrote data the command has
 //! read, or the end of the command's own unit; (5) without `always`, (4) costs a command nothing: the gate's
 //! bit `NOTES_DURABILITY` is not armed.
 
@@ -59,7 +59,7 @@ pub struct AofStream {
     stamped_s: Option<i64>,
     /// Replication id and offset in the file's last history note (see [`AofStream::note_history`]).
     noted: Option<([u8; 40], u64)>,
-    /// The database selected by the primary's stream, according to the file's last note.
+    /// The database selected by the replication stream, according to the file's last note.
     noted_db: Option<usize>,
     /// Whether units were appended after the last history note.
     has_unnoted: bool,
@@ -191,7 +191,7 @@ impl AofStream {
         self.epoch.advance();
     }
 
-    /// Begins another file with the next unit; all bytes of the previous file were taken. `stream` tells
+    /// Begins another file with the next unit; all bytes of the previous file were taken. `stream` shows
     /// whether a replication history exists now.
     pub fn begin_file(&mut self, stream: &ReplicationStream) {
         debug_assert!(self.taken == self.position);
@@ -318,16 +318,16 @@ impl AofStream {
         let out = self.promised.back_mut().map_or(&mut self.pending, |unit| &mut unit.following);
         let before = out.len();
         if self.noted.is_none() && !self.has_begun_in_history && self.report.fault.is_none() {
-            // The replication history begins at this point of the file. Without this line the notes would
-            // look like the continuation of a history whose earlier part is missing, as after a failed sync
-            // of the previous file.
+            // The replication history begins at this point of the file. Without this note, the later notes
+            // would look like the continuation of a history whose earlier part is missing, as after a failed
+            // sync of the previous file.
             ReplicationNote::Id(NO_HISTORY).push(out);
         }
         if self.noted.is_none_or(|(known, _)| known != id) {
             ReplicationNote::Id(id).push(out);
         }
-        // A primary notes the database, too: it may be a replica when it loads the file, and the commands
-        // of its primary that follow are then in this database.
+        // A primary notes the database, too, because it may be a replica when it loads the file; the next
+        // commands of its own primary then belong in this database.
         let is_left_out = mistake::is_made(Mistake::DbNotNoted) && !stream.has_primary();
         if self.noted_db != Some(point.db) && !is_left_out {
             self.noted_db = Some(point.db);
@@ -418,8 +418,9 @@ impl AofStream {
     }
 
     /// The position that must be durable before the reply of a command that is about to run, not counting the
-    /// command's own changes: the position of the last write of any of its keys, or the end of the stream if
-    /// the command reads more than its keys. 0 without `appendfsync always`.
+    /// command's own changes: the position of the last write of any of its keys; for a command that shows
+    /// libraries, that of the last write without a key; or the end of the stream if the command reads more
+    /// than its keys. 0 for a script, for a command that reads no data, and without `appendfsync always`.
     pub fn needed_by(&self, spec: &Spec, args: Args<'_>) -> u64 {
         let Some(written_at) = &self.written_at else { return 0 };
         if shows_libraries(spec) {

@@ -42,7 +42,7 @@ pub struct Job {
     /// The thread's progress number when last checked, and the time at which it last changed.
     pub progress: (u64, Now),
     /// Time since which the job holds more memory than its budget, in ns of the monotonic clock; `None` while
-    /// it holds no more.
+    /// it does not.
     pub over_budget_since_ns: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ pub enum Slice {
 /// The cursor stops while pieces of this many bytes are on their way to the file; each value counts as if
 /// it were copied.
 const AHEAD_WEIGHT: usize = 4 << 20;
-/// Entries captured between two looks at the clock: about 10 µs.
+/// Number of entries captured between two readings of the clock; capturing them takes about 10 µs.
 const ENTRIES_PER_LOOK: usize = 64;
 
 impl Job {

@@ -16,9 +16,10 @@ use sluice_session::Session;
 pub struct EndOrder {
     /// Whether the data is saved before the end.
     pub ending: Ending,
-    /// FORCE: the server ends even if the save fails.
+    /// FORCE: the server ends even if the save fails, the first base of the append-only file is missing, or
+    /// SAFE is given.
     pub force: bool,
-    /// NOW: the shutdown waits for nothing.
+    /// NOW: the shutdown does not wait for lagging replicas.
     pub at_once: bool,
     /// Options that concern the cluster.
     pub in_cluster: ClusterEnd,
@@ -55,12 +56,12 @@ impl EndOrder {
 /// The condition that a pending shutdown waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStage {
-    /// The end of the transaction or script that was in progress when the shutdown was ordered: replicas must
-    /// receive its writes, too.
+    /// The end of the transaction or script that was in progress when the shutdown was ordered, because
+    /// replicas must receive its writes, too.
     OpenUnit,
     /// All replicas have received everything, or, if one is to take over, any one of them has.
     Replicas,
-    /// A replica that was ordered to take over has done so. No write may run meanwhile.
+    /// A replica that was ordered to take over has done so. Until then no write may run.
     TakingOver,
     /// This node has become a replica. Clients are redirected, and the server ends when the last client has
     /// disconnected.
@@ -104,8 +105,8 @@ impl PendingEnd {
         state.is_some_and(|replica| !u64::try_from(replica.acked).is_ok_and(|acked| acked >= self.offset))
     }
 
-    /// Whether writes are held. Writes are not held in the stage `Leaving`: another node owns the slots
-    /// then, and writes are redirected to it.
+    /// Whether writes are held. Until the process is told to end, writes are not held in the stage `Leaving`,
+    /// because another node owns the slots then, and writes are redirected to it.
     pub(crate) fn holds_writes(&self) -> bool {
         self.is_over || !matches!(self.stage, EndStage::Leaving { .. })
     }

@@ -40,7 +40,7 @@ pub struct Rewriting {
     /// A rewrite whose base was the RDB file of the primary was broken off. Until the thread of the
     /// append-only file has ended, it may still use the RDB file.
     pub leaves_snapshot: bool,
-    /// Whether the last completed rewrite failed.
+    /// Whether the last rewrite, or the last attempt to begin one, failed.
     pub failed: bool,
     /// Number of failures since the last success, or since BGREWRITEAOF scheduled a rewrite.
     pub failures: u32,

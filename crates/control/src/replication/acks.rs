@@ -19,7 +19,8 @@ pub fn aof_replicas_at(control: &Control, sessions: &Sessions, offset: u64) -> i
 }
 
 /// Whether an acknowledgement reaches `offset`. A replica without an acknowledgement has reached nothing, not
-/// even offset 0: it may still be loading the snapshot with the data written before the history began.
+/// even offset 0, because it may still be loading the snapshot with the data written before the history
+/// began.
 pub fn has_reached(acked: i64, offset: u64) -> bool {
     let least = u64::from(!mistake::is_made(Mistake::SilentReplicaCounts));
     u64::try_from(acked).is_ok_and(|acked| acked >= offset.max(least))

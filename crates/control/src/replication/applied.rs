@@ -56,8 +56,8 @@ impl ReplicationState {
 impl Control {
     /// Handles the failure of a command. If it is from the primary, the data may differ from the primary's
     /// from now on: the failure is logged, and the link is cut if later commands in the stream depend on the
-    /// command. A failure on the connection of a slot migration fails the migration. Other clients need
-    /// nothing here.
+    /// command, or if this server lacks a database that the command names. A failure on the connection of a
+    /// slot migration fails the migration. For other clients this function does nothing.
     #[cold]
     pub fn note_divergence(
         &mut self,
@@ -111,7 +111,7 @@ impl Control {
     }
 
     /// Counts an executed request of the primary and relays it to replicas; requests of a transaction are
-    /// relayed together when it has ended.
+    /// relayed together when it has ended. Also sends the acknowledgement if the primary has asked for one.
     pub fn note_applied(&mut self, session: &mut Session, request: &Request<'_>) {
         let Some(role) = self.replication.replica.quietly().as_mut() else { return };
         if role.session != Some(session.key) || role.is_cut {
@@ -173,7 +173,7 @@ pub fn carries_others(spec: &Spec) -> bool {
 /// At most this many bytes of an error's text are logged.
 const ERROR_SHOWN_BYTES: usize = 4096;
 
-/// A buffer for a primary's transaction that grows beyond this size is freed afterwards.
+/// A buffer for a primary's transaction that grows beyond this size is freed after the transaction.
 const UNCOUNTED_KEPT_BYTES: usize = 1 << 20;
 
 const DROPPED_BYTES_MAX: usize = 64;

@@ -53,8 +53,8 @@ impl Maintenance {
 /// Number of bits of an id that distinguish the nodes of a cluster.
 const NODE_BITS: u32 = 10;
 
-/// Whether a client has requested notifications and can receive pushes: with RESP2 a push would look like
-/// a reply, in a replica's stream like a command.
+/// Whether a client has requested notifications and can receive pushes: with RESP2 a push would look like a
+/// reply, and in a replica's stream like a command.
 pub fn has_asked(session: &Session) -> bool {
     let caller = &session.caller;
     let is_plain = caller.kind == ClientKind::Normal && caller.replica.is_none();
@@ -195,5 +195,6 @@ impl NextPrimary {
     }
 }
 
-/// The list of shards in a failover, as text: empty for a server outside of a cluster. Clients display it.
+/// The list of shards in the notification of a failover, as text; empty for a server outside of a cluster.
+/// Clients display the text.
 const SHARDS: &[u8] = b"[]";

@@ -30,8 +30,8 @@ impl Control {
     }
 
     /// Drops positions of the stream that are reserved for a replica's second connection, if the connection
-    /// for its snapshot has been closed for `RESERVED_S` seconds, or if more bytes are kept than the
-    /// output limit allows.
+    /// for its snapshot has been closed for `RESERVED_S` seconds, or if more bytes are kept for them than the
+    /// size of the backlog plus the hard output limit of replicas.
     pub fn forget_reserved(&mut self, now: Now) {
         let Control { replication: ReplicationState { stream, .. }, limits, .. } = self;
         let (end, hard) = (stream.offset, limits.output[1].hard as u64);
@@ -43,7 +43,7 @@ impl Control {
     }
 
     /// Asks the replicas for their offsets if a client, a shutdown or a slot migration waits for them, at
-    /// most once an iteration. Nothing is asked while a replica takes over.
+    /// most once an iteration. The replicas are not asked while one of them takes over.
     pub fn ask_replicas(&mut self) {
         if self.is_handing_over() || !std::mem::take(&mut self.replication.ask_replicas) {
             return;

@@ -11,9 +11,9 @@
 //!
 //! Invariants: (1) while there is a role, the stream consists of the primary's bytes, each once; bytes are
 //! counted after the execution of their command, and bytes of a transaction after its EXEC; (2) the data is
-//! at `stream.offset` whenever no command or transaction is in progress, and `can_resume` tells whether it
-//! can be updated from there; (3) a requested change of the role waits while a file is installed or data is
-//! loaded (D-3).
+//! at `stream.offset` whenever no command or transaction is in progress, and `can_resume` shows whether the
+//! data can be updated from there; (3) a requested change of the role waits while a file is installed or data
+//! is loaded (D-3).
 
 use sluice_base::SessionKey;
 use sluice_replication::{LinkState, Primary, ReplicaLink};
@@ -98,8 +98,8 @@ pub enum SyncSource {
     File,
     /// The connection. The present data is freed once the header of the snapshot has been accepted.
     Stream(Box<dyn SnapshotSource>),
-    /// The connection, from a primary with this history. The present data stays until the new data is
-    /// loaded, and is served meanwhile if it belongs to the same history.
+    /// The connection, from a primary with this history. The present data stays until the new data is loaded;
+    /// until then it is served if it belongs to the same history.
     Exchanged(Box<dyn SnapshotSource>, String),
 }
 

@@ -11,7 +11,8 @@ impl Control {
         !control.is_write_paused(now) && control.persistence.load.is_none() && !is_primarys
     }
 
-    /// Whether expiry is held back: by a switch of DEBUG, or by invariant (2) of `expire.rs`.
+    /// Whether expiry is held back: by a switch of DEBUG, or by a condition of invariant (2) of `expire.rs`
+    /// other than the role, which the callers check.
     pub fn is_expiry_held(&self, now: Now) -> bool {
         let control = self;
         !control.debug.active_expire

@@ -1,8 +1,8 @@
 //! ACL LOAD: another thread reads and checks the file, and then the users are installed.
 //!
-//! Invariants: (1) at most one load is in progress, and further ones wait in order of arrival, so the last
-//! one decides; (2) users are installed between two commands or transactions; (3) a file that was read before
-//! a change of the users or before ACL SAVE is not installed: the load is run again.
+//! Invariants: (1) at most one load is in progress, and further loads wait in order of arrival, so the last
+//! one determines the users; (2) users are installed between two commands or transactions; (3) a file that
+//! was read before a change of the users or before ACL SAVE is not installed: the load is run again.
 
 use crate::process::UserFile;
 use sluice_acl::Users;
@@ -67,8 +67,8 @@ pub struct EndedLoad {
     pub is_overtaken: bool,
 }
 
-/// Number of times that the file is read again on another thread because users were changed meanwhile.
-/// After that it is read on the main thread, so that constant changes cannot delay a load forever.
+/// Number of times that the file is read again on another thread because users were changed during the load.
+/// After that the file is read on the main thread, so that constant changes cannot delay a load forever.
 const OVERTAKEN_MAX: u32 = 3;
 
 impl UserLoading {

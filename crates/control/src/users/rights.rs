@@ -6,7 +6,7 @@ use sluice_command::Spec;
 use sluice_commands::{Args, CmdError};
 use sluice_session::{Caller, Session};
 
-/// Arguments that are checked without an allocation.
+/// Up to this many arguments are checked without an allocation.
 const ARGS_ON_STACK: usize = 16;
 
 /// Whether the user of `caller` may run the command in database `db`; `databases` is the number of

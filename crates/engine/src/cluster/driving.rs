@@ -98,8 +98,8 @@ impl ClusterDriver<'_> {
     pub(crate) fn advance_node(&mut self, process: &mut dyn Process) {
         notice_standstill(self.core, process);
         let offset = self.offset_for_nodes();
-        // During a load the machine is not told whether this node has keys, because the load may bring
-        // some.
+        // During a load the machine is not informed whether this node has keys, because the load may add
+        // keys.
         let is_whole = !self.core.is_loading();
         let now = process.recent();
         let next_tick_ns =
@@ -307,8 +307,8 @@ impl ClusterDriver<'_> {
         self.drop_unwanted_data(process);
     }
 
-    /// Drops the data that a node which starts anew has from its old primary. A load under way
-    /// is finished first.
+    /// Drops the data of the old primary if the cluster has decided that this node becomes an empty primary.
+    /// A load in progress is finished first.
     fn drop_unwanted_data(&mut self, process: &mut dyn Process) {
         let is_primary = self.core.control.replication.replica.is_none();
         if let Some(mode) = &mut self.core.control.cluster
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(contact(&mut role), None, "never");
         role.down_since_s = 9_990;
         assert_eq!(contact(&mut role), Some(490_000));
-        // The link was seen a second before it ended.
+        // The link was found up a second before it ended.
         (role.heard_s, role.seen_up_s) = (9_985, 9_989);
         assert_eq!(contact(&mut role), Some(490_000), "a primary that had nothing to say");
         role.seen_up_s = 9_972;

@@ -1,5 +1,5 @@
 //! Keys that this node loses: the keys of slots that another node owns now, the keys of failed imports of
-//! slots, or all keys if the node starts anew as an empty primary.
+//! slots, or all keys if the node becomes an empty primary.
 //!
 //! The keys of a slot are hidden at once. They are deleted in short slices while no command or transaction is
 //! in progress, and each deletion is committed and propagated on its own (G-21). Replicas and the append-only
@@ -70,9 +70,9 @@ impl ClusterDriver<'_> {
     }
 
     /// Adapts the emptying to a map that is about to be put in force: slots that this node owns again keep
-    /// their keys, and a replica deletes nothing. If some of a slot's keys are gone already, or a
-    /// slot is about to be imported key by key, the rest of the old keys is removed at once, because later
-    /// they could not be told from new ones (G-22).
+    /// their keys, and a replica deletes nothing. If some of a slot's keys are gone already, or a slot
+    /// is about to be imported key by key, the rest of the old keys is removed at once, because later they
+    /// could not be distinguished from new keys (G-22).
     pub(super) fn keep_returning_slots(&mut self, map: &SlotMap, process: &mut dyn Process) {
         let Some(mode) = &mut self.core.control.cluster else { return };
         if mode.emptying.slots.is_empty() {
@@ -84,8 +84,8 @@ impl ClusterDriver<'_> {
             return;
         }
         let Emptying { slots, begun, .. } = mode.emptying.clone();
-        // Slots whose keys may not be deleted yet are left out: requests to them wait until `nodes.conf` is
-        // saved without the slot, and then this function is called again with the next map.
+        // Slots whose keys may not be deleted yet are left out, because requests to them wait until
+        // `nodes.conf` is saved without the slot, and then this function is called again with the next map.
         let importing = map.importing.iter().map(|(slot, _)| *slot);
         let comes: Vec<HashSlot> = importing.filter(|slot| mode.machine.may_delete_keys_of(*slot)).collect();
         for slot in slots.iter() {
@@ -104,8 +104,8 @@ impl ClusterDriver<'_> {
         }
     }
 
-    /// Keeps the files that were loaded at the start under a second name; does so once. Returns whether
-    /// they are kept.
+    /// Gives the files that were loaded at the start a second name, so that their data are not lost; does so
+    /// once. Returns whether they have a second name.
     fn keep_loaded_files(&mut self, slots: &SlotSet, process: &mut dyn Process) -> bool {
         let Some(mode) = &mut self.core.control.cluster else { return false };
         if mode.has_kept_files {

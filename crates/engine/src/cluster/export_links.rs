@@ -1,6 +1,6 @@
-//! Connections of the moves of slots (slot migrations) from this node. Orders of the node's machine about
-//! them are carried out by the exports (`exports.rs`), by the process, which connects, and by the session of
-//! the target.
+//! Connections of the moves of slots (slot migrations) from this node. Orders of the node's state machine (in
+//! short, the machine) about them are carried out by the exports (`exports.rs`), by the process, which
+//! connects, and by the session of the target.
 
 use super::exports;
 use crate::core::Core;
@@ -22,7 +22,7 @@ use sluice_resp::command::push_command;
 use sluice_session::identity::Identity;
 use sluice_session::{ClientAddress, ClientKind, Closing, Session, Sessions};
 
-/// Nothing is queued for a target's session while at least this many bytes of its output wait: the rest stays
+/// Nothing is queued for a target's session while at least this many bytes of its output wait; the rest stays
 /// in the stream, which can be spooled to disk.
 const WINDOW_BYTES: usize = 1 << 20;
 
@@ -50,7 +50,7 @@ fn link_of(core: &mut Core, job: JobName) -> Option<&mut ExportLink> {
     core.control.cluster.as_deref_mut()?.moves.export(job)
 }
 
-/// Requests a connection with the target from the process.
+/// Asks the process to connect to the target of a move.
 fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     let Control { cluster, config, .. } = &mut core.control;
     let Some(mode) = cluster.as_deref_mut() else { return };
@@ -86,7 +86,8 @@ fn connect(core: &mut Core, job: JobName, ip: &str, port: u16) {
     })));
 }
 
-/// Ranges of slots in the form that clients receive: separated by commas, a range of one slot as its number.
+/// Ranges of slots in the form that clients receive: separated by commas, with a range of one slot shown as a
+/// single number.
 fn shown(ranges: &str) -> String {
     let shown = ranges.split(' ').map(|range| match range.split_once('-') {
         Some((first, last)) if first == last => first,
@@ -177,7 +178,7 @@ pub(super) fn say(core: &mut Core, job: JobName, word: SyncMessage) -> bool {
     true
 }
 
-/// Ends a move: its stream ends, held writers go on, and its connection is closed. No key is deleted here:
+/// Ends a move: its stream ends, held writers continue, and its connection is closed. No key is deleted here:
 /// if another node owns the slots now, the new map leads to the deletion, as after any claim.
 fn end(core: &mut Core, job: JobName, process: &mut dyn Process) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
@@ -205,8 +206,8 @@ pub(crate) fn held_for_targets(core: &Core) -> usize {
     mode.exports().memory_bytes() + sessions.map(Session::output_bytes).sum::<usize>()
 }
 
-/// Goes on with the connections, once an iteration, after the exports: handles events of streams, and
-/// queues bytes for the targets.
+/// Continues the work on the connections, once an iteration, after the exports: handles events of streams,
+/// and queues bytes for the targets.
 pub(super) fn advance(core: &mut Core, process: &mut dyn Process) {
     if core.control.cluster.as_ref().is_none_or(|mode| mode.moves.exports.is_empty()) {
         return;

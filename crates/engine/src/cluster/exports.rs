@@ -2,10 +2,10 @@
 //! of a quarter of a millisecond an iteration, the holding of writers, and functions for the code of the link
 //! to the other node (`export_links.rs`) and for tests.
 //!
-//! That code calls [`begin_export`] once it has sent ACK, [`request_pause`] at REQUEST-PAUSE, [`say`] for its
-//! messages, [`next_export_news`] once an iteration, and [`end_export`] when the other node owns the slots,
-//! after the new map, or when the job has failed. It takes the bytes of the stream as the session has
-//! room; tests take them by [`take_export_output`] and [`note_link_backlog`].
+//! The code of the link calls [`begin_export`] once it has sent ACK, [`request_pause`] at REQUEST-PAUSE,
+//! [`say`] for its messages, [`next_export_news`] once an iteration, and [`end_export`] when the other node
+//! owns the slots, after the new map, or when the job has failed. It takes the bytes of the stream as
+//! the session has room; tests take them by [`take_export_output`] and [`note_link_backlog`].
 
 mod ending;
 pub(crate) mod held;
@@ -22,8 +22,8 @@ use sluice_control::cluster::exports::{ExportId, ExportNews, ExportWalk, SlotExp
 use sluice_control::process::Process;
 use sluice_keyspace::Keyspace;
 
-/// Nanoseconds that the walk and the formatting usually take at most in one iteration; every client waits
-/// meanwhile.
+/// In one iteration the walk and the formatting usually take at most this many nanoseconds, during which
+/// every client waits.
 const SLICE_NS: u64 = 250_000;
 /// A slice is longer by [`SLICE_NS`] for each multiple of this many bytes of changes that wait for the image
 /// of a large value. The changes are in memory, so writers must not add them faster than the image is
@@ -31,9 +31,9 @@ const SLICE_NS: u64 = 250_000;
 const CHANGES_A_SLICE: usize = 4 << 20;
 /// A slice takes at most this many times [`SLICE_NS`].
 const SLICES_MAX: u64 = 8;
-/// Nanoseconds between two looks at the streams while writers may be held.
+/// Nanoseconds between two checks of the streams while writers may be held.
 const LOOK_NS: u64 = 1_000_000;
-/// Buckets that are walked between two readings of the clock.
+/// Number of buckets that are walked between two readings of the clock.
 const BUCKETS_PER_LOOK: usize = 4;
 
 /// Begins to export slots that this node owns. `None` if one of them is in an export already, or
@@ -96,13 +96,13 @@ pub(crate) fn end_export(core: &mut Core, id: ExportId) -> SlotSet {
     drop_export(keyspace, control, id).map_or(SlotSet::EMPTY, |job| job.slots().clone())
 }
 
-/// When exports need an iteration even without an event, monotonic ns.
+/// The time at which exports need an iteration even without an event, in ns of the monotonic clock.
 pub(crate) fn deadline_ns(exports: &SlotExports, looked_ns: u64) -> u64 {
     let look_ns = if exports.may_hold() { looked_ns + LOOK_NS } else { u64::MAX };
     exports.work_ns().unwrap_or(u64::MAX).min(look_ns)
 }
 
-/// Goes on with all exports except for the walk, once an iteration.
+/// Continues all exports except for their walks, once an iteration.
 pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
     if !may_advance(core) {
         return;
@@ -113,8 +113,8 @@ pub(super) fn advance_exports(core: &mut Core, process: &mut dyn Process) {
     converge(control, process);
 }
 
-/// Goes on with the walk of all exports, once an iteration, after the iteration's replies were sent.
-/// Returns whether a walk was due.
+/// Continues the walk of all exports, once an iteration, after the iteration's replies were sent. Returns
+/// whether a walk was due.
 pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) -> bool {
     if !may_advance(core) {
         return false;
@@ -122,8 +122,8 @@ pub(crate) fn walk_exports(core: &mut Core, process: &mut dyn Process) -> bool {
     let Core { keyspace, control, .. } = core;
     let (now_ns, exchanges) = (process.now().mono_ns, keyspace.exchanges());
     let Some(exports) = exports_of(control) else { return false };
-    // Nothing is walked if a database was emptied or exchanged since an export began: that export fails at
-    // the end of the next iteration.
+    // Nothing is walked if a database was emptied or exchanged since an export began, because that export
+    // fails at the end of the next iteration.
     let is_due = exports.work_ns().is_some_and(|due_ns| due_ns <= now_ns);
     if is_due && exports.begun_ahead_of(exchanges).is_none() {
         walk_slice(keyspace, control, now_ns, process);
@@ -186,7 +186,7 @@ fn walk_slice(keyspace: &mut Keyspace, control: &mut Control, began_ns: u64, pro
     }
 }
 
-/// Spools streams that are too large for memory; exports whose stream cannot go on fail.
+/// Spools streams that are too large for memory, and fails exports whose stream cannot continue.
 fn settle_streams(keyspace: &mut Keyspace, control: &mut Control, process: &mut dyn Process) {
     let Some(exports) = exports_of(control) else { return };
     let mut failed = Vec::new();
@@ -208,7 +208,7 @@ fn converge(control: &mut Control, process: &mut dyn Process) {
     let (mut paused, mut ended, mut lets_go) = (Vec::new(), Vec::new(), false);
     for job in exports.jobs() {
         let (unsent, left) = (job.unsent_bytes(), job.stream.taken_bytes().saturating_sub(job.in_link));
-        // All images must be in the stream before PAUSED, no matter when the other node asks.
+        // All images must be in the stream before PAUSED, no matter when the other node requests the pause.
         if job.walk != ExportWalk::Done {
             continue;
         }

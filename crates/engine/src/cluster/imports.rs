@@ -89,7 +89,7 @@ pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
         let Some(mode) = &mut core.control.cluster else { return };
         let FailedImport { name, why } = mode.emptying.failed_imports.remove(at);
         let job = JobName(name);
-        // A load may have replaced the data meanwhile.
+        // A load may have replaced the data since the import failed.
         if core.keyspace.import_marks().end(&name).is_some() {
             tell(core, finish("failed", job, why), process.recent());
         }
@@ -100,7 +100,7 @@ pub(super) fn end_failed_imports(core: &mut Core, process: &mut dyn Process) {
     }
 }
 
-/// Sends replicas and the append-only file a command about a move that changes no key.
+/// Sends a command about a move, which changes no key, to replicas and the append-only file.
 pub(super) fn tell(core: &mut Core, words: Vec<Vec<u8>>, now: Now) {
     core.effects.rewrite_as(|| vec![words]);
     // A command without changes would not be propagated.

@@ -101,7 +101,7 @@ fn is_shard_pubsub(spec: &Spec) -> bool {
     [pubsub::SSUBSCRIBE.id, pubsub::SUNSUBSCRIBE.id, pubsub::SPUBLISH.id].contains(&spec.id)
 }
 
-/// Whether a call takes a key to another database than `db`, as far as its arguments say (S-13).
+/// Whether a call takes a key to another database than `db`, as far as its arguments show (S-13).
 fn leaves_db(spec: &Spec, args: Args<'_>, db: usize) -> bool {
     if spec.id == generic::MOVE.id {
         return true;
@@ -196,7 +196,7 @@ fn database_of(session: &Session) -> usize {
     selected.unwrap_or(session.caller.db)
 }
 
-/// The settings that decide while the cluster is down.
+/// The settings that determine which requests are served while the cluster is down.
 fn down_rules(config: &Config) -> DownRules {
     DownRules {
         allows_reads: config.bool(param::CLUSTER_ALLOW_READS_WHEN_DOWN),

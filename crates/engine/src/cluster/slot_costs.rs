@@ -1,6 +1,6 @@
 //! Costs of commands, counted for the slot of their keys (section 8 of the specification of the slots).
 //!
-//! A client's command counts when it ends: an EXEC and a script count for all commands inside them. Of a
+//! A client's command counts when it ends: an EXEC and a script count for all commands inside them. For a
 //! refused command, only the request counts. While `cluster-slot-stats-enabled` is off, only
 //! [`count_message`] is called here.
 
@@ -18,7 +18,7 @@ use sluice_control::cluster::slot_stats::SlotCounters;
 use sluice_scripts::run::RunSlot;
 use sluice_session::Session;
 
-/// Bytes of MULTI, which counts with its EXEC, because its slot is known only then.
+/// Bytes of a MULTI request, which is counted together with its EXEC, because the slot is not known earlier.
 const MULTI_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n".len();
 
 impl Core {
@@ -105,8 +105,8 @@ fn add(control: &mut Control, slot: HashSlot, more: SlotCounters) {
     }
 }
 
-/// Notes that a script calls a command: the keys of the call may decide for which slot the script, and
-/// an EXEC around it, counts.
+/// Notes that a script calls a command, because the keys of the call may decide for which slot the script,
+/// and an EXEC around it, counts.
 pub(crate) fn note_call(unit: &mut Unit, held_to: RunSlot, spec: &'static Spec, args: Args<'_>) {
     let slot = match route_of(spec, args) {
         SlotRoute::Slot(slot) => Some(slot),

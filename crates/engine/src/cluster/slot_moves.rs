@@ -25,8 +25,8 @@ use sluice_resp::command::push_command;
 use sluice_session::{ClientKind, Closing};
 
 /// Begins the jobs whose slots are empty, deletes old keys of other jobs' slots, and replies to clients whose
-/// job cannot begin any more. Also reports the moves that a snapshot contains, and goes on with the messages
-/// that wait for replicas. Once an iteration.
+/// job cannot begin any more. Also reports the moves that a snapshot contains, and checks the messages that
+/// wait for replicas. Called once an iteration.
 pub(super) fn begin_jobs(core: &mut Core, process: &mut dyn Process) {
     if !core.control.between_units(BetweenUnits::Cluster) {
         return;
@@ -72,7 +72,7 @@ fn begin_or_wait(core: &mut Core, waiting: Establishing, process: &mut dyn Proce
     }
     mode.moves.establishing.push(waiting);
     if !gone.is_empty() && !ClusterDriver::of(core).empty_slots(&gone, LostSlots::FoundAtStart, process) {
-        // The log has said why the keys stay.
+        // The reason why the keys stay has been logged already.
         let error = ClusterAnswer::Error(OLD_KEYS_STAY.to_owned());
         let mode = core.control.cluster.as_deref_mut();
         if let Some(waiting) = mode.and_then(|mode| mode.moves.establishing.pop()) {
@@ -156,7 +156,8 @@ fn session_of(core: &Core, job: JobName) -> Option<SessionKey> {
 }
 
 /// Sends a message to the source of a job. A message that asks the source to go on is sent only when the
-/// replicas have the received data, because one of them may be elected as soon as the slots are this node's.
+/// replicas have the received data, because one of the replicas may be elected as soon as this node owns the
+/// slots.
 fn say_or_keep(core: &mut Core, job: JobName, word: SyncMessage, process: &mut dyn Process) {
     if word != SyncMessage::Ack
         && core.control.cluster.as_deref().is_some_and(|mode| awaited(mode, job, word).next().is_some())
@@ -276,8 +277,8 @@ fn close(core: &mut Core, job: JobName, how: Closing) {
     core.control.epoch.advance();
 }
 
-/// Reports to the node's state machine when each source last sent something, before the state machine is
-/// given the time, and counts the bytes that connections have carried.
+/// Reports to the node's state machine when each source last sent something, before the time is passed to the
+/// state machine, and counts the bytes that connections have carried.
 pub(super) fn tell_heard(core: &mut Core, now: Now) {
     let Some(mode) = core.control.cluster.as_deref_mut() else { return };
     for at in 0..mode.moves.links.len() {

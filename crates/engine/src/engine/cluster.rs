@@ -9,9 +9,9 @@ use sluice_control::process::Process;
 use std::net::IpAddr;
 
 impl Engine {
-    /// Starts the node of the cluster: as `nodes.conf` says, or as a new node if there is no file.
-    /// `local` are the machine's addresses. To be called before the first request, and before the data
-    /// set is loaded.
+    /// Starts the node of the cluster: as `nodes.conf` says, or as a new node if there is no file. `local`
+    /// are the addresses of this host. To be called before the first request, and before the data set is
+    /// loaded.
     ///
     /// # Errors
     /// The reason why the node cannot start from the file, with the line if one is to blame.
@@ -89,7 +89,8 @@ impl Engine {
     }
 
     /// Continues the walk over the keys of slots that are exported: once an iteration, after replies were
-    /// sent. Cost: at most about a quarter of a millisecond. Returns whether there was something to do.
+    /// sent. Cost: at most about a quarter of a millisecond, or two milliseconds while many changes wait for
+    /// the image of a large value. Returns whether there was something to do.
     #[inline]
     pub fn walk_exports(&mut self, process: &mut dyn Process) -> bool {
         self.core.control.cluster.is_some() && exports::walk_exports(&mut self.core, process)

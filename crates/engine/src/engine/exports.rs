@@ -65,12 +65,13 @@ pub mod links {
         ClusterDriver::of(&mut engine.core).take_cluster_outputs(process);
     }
 
-    /// Adds a session for the connection with a target. It may send messages about moves and nothing else.
+    /// Adds a session for the connection with a target. The target may send messages about moves and nothing
+    /// else.
     pub fn connect(engine: &mut Engine, connection: ClientAddress, process: &mut dyn Process) -> SessionKey {
         export_links::connect_target(&mut engine.core, connection, process)
     }
 
-    /// Whether a move still waits for its connection, and has not ended meanwhile.
+    /// Whether a move has not ended and still waits for its connection.
     pub fn is_wanted(engine: &mut Engine, job: JobName) -> bool {
         export_links::is_wanted(&mut engine.core, job)
     }

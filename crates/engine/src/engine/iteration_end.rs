@@ -108,7 +108,7 @@ pub mod beside_commands {
     }
 
     /// Whether the engine has actions for the process, a job is under way, scripts wait for their turn, or a
-    /// change of role or a decision of the link to a primary is pending.
+    /// change of role or an output of the link to a primary is pending.
     #[inline]
     pub fn has_news(engine: &Engine) -> bool {
         !engine.core.actions.is_empty()
@@ -118,7 +118,7 @@ pub mod beside_commands {
             || !engine.core.control.replication.link_outputs.is_empty()
     }
 
-    /// Whether this server has a primary, or a change of role or a decision of a link to a primary is not
+    /// Whether this server has a primary, or a change of role or an output of a link to a primary is not
     /// carried out yet.
     pub fn has_link(engine: &Engine) -> bool {
         let replication = &engine.core.control.replication;

@@ -1,4 +1,4 @@
-//! The parts of memory that the engine knows of: their sum must be what the allocator reports.
+//! The memory that each part of the engine takes. The sum must be what the allocator reports.
 //!
 //! Sizes are those of the allocator's blocks, which are rounded up (`sluice_base::heap`). The sum leaves out
 //! texts of the configuration, which CONFIG SET replaces by texts of much the same length, and the pieces of

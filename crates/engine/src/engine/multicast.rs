@@ -7,8 +7,8 @@ use sluice_control::process::Process;
 use sluice_subscriptions::multicast::{GroupLists, GroupOutput, Listing, Multicasts, OutputGroup};
 
 impl Engine {
-    /// From now on, messages to this client may be listed together with those to others of its group. The
-    /// client's outbox must be sent by the same thread as the lists, after them.
+    /// From now on, messages to this client may be listed together with messages to other clients of its
+    /// group. The client's outbox must be sent by the same thread as the lists, after them.
     pub fn join_group(&mut self, key: SessionKey, group: OutputGroup) {
         let Multicasts { groups, clients, .. } = &mut self.core.control.clients.multicasts;
         if groups.len() <= usize::from(group.0) {
@@ -20,8 +20,8 @@ impl Engine {
         clients[key.slot as usize] = Listing { group: Some(group), ..Listing::default() };
     }
 
-    /// Ends the listing of a client. The lists must be taken before the client's connection moves
-    /// to another group.
+    /// Takes a client out of its group, so that messages to it are no longer listed with others. The lists
+    /// must be taken before the client's connection moves to another group.
     pub fn leave_group(&mut self, key: SessionKey) {
         if let Some(listing) = self.core.control.clients.multicasts.clients.get_mut(key.slot as usize) {
             *listing = Listing::default();

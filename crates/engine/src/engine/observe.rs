@@ -1,4 +1,5 @@
-//! Calls of the process for what it shows of the engine: the page and the samples of the metrics endpoint.
+//! Calls by which the process reads the figures of the engine that it shows: the page and the samples of the
+//! metrics endpoint.
 
 use crate::engine::Engine;
 use crate::observe::page::PageRows;

@@ -210,15 +210,15 @@ impl Engine {
         Saves::of(&mut self.core).prepare_end(order, process)
     }
 
-    /// Saves the changes made since the data were saved for the end of the server: the iteration
-    /// executed other commands after SHUTDOWN. Nothing may be executed after this.
+    /// Saves the changes made since the data were saved for the end of the server, because the iteration may
+    /// have executed other commands after SHUTDOWN. Nothing may be executed after this.
     pub fn save_rest(&mut self, process: &mut dyn Process) {
         Saves::of(&mut self.core).save_rest(process)
     }
 
-    /// Whether the RDB file is about to become the base of the append-only file. No other file may be
-    /// renamed to its name meanwhile, because the log after the base would repeat commands whose effects
-    /// that file has already.
+    /// Whether the RDB file is about to become the base of the append-only file. Until then no other file may
+    /// be renamed to its name, because the log after the base would repeat commands whose effects that file
+    /// has already.
     pub fn is_snapshot_wanted(&mut self, process: &mut dyn Process) -> bool {
         Rewrites::of(&mut self.core).is_snapshot_wanted(process)
     }
@@ -236,18 +236,18 @@ impl Engine {
         Rewrites::of(&mut self.core).report_aof_cut_failed(process)
     }
 
-    /// Begins to load the snapshot file before the first client is served: `Action::Load`. `false` if
+    /// Begins to load the snapshot file, by `Action::Load`, before the first client is served. `false` if
     /// there is no file. Errors: the log has said why.
     pub fn begin_load_at_start(&mut self, process: &mut dyn Process) -> Result<bool, NotLoaded> {
         Loads::of(&mut self.core).begin_load_at_start(process)
     }
 
-    /// Begins to load an append-only file before the first client is served: `Action::Load`.
+    /// Begins to load an append-only file, by `Action::Load`, before the first client is served.
     pub fn begin_aof_load_at_start(&mut self, files: Box<dyn AofFiles>, process: &mut dyn Process) {
         Loads::of(&mut self.core).begin_aof_load_at_start(files, process)
     }
 
-    /// Notes that the snapshot file was not loaded and holds data: nothing is saved in its place.
+    /// Notes that the snapshot file was not loaded and holds data, so that nothing is saved in its place.
     pub fn keep_unloaded_snapshot(&mut self) {
         self.core.control.persistence.partly_loaded.snapshot = Some(self.core.control.snapshot_file());
     }
@@ -283,7 +283,7 @@ impl Engine {
         self.core.derived.plain_end = None;
     }
 
-    /// Ends the server when the condition that it waits for holds, or its time is over.
+    /// Ends the server when the condition of a pending shutdown holds, or the time for it is over.
     #[inline]
     pub(crate) fn advance_end(&mut self, process: &mut dyn Process) {
         let Some(pending) = self.core.control.persistence.pending_end.as_deref() else { return };

@@ -69,7 +69,8 @@ impl Engine {
         self.core.control.replication.link_counts
     }
 
-    /// When the link next needs the time, monotonic ns; `u64::MAX` without a primary.
+    /// When the link's state machine next needs the time, in ns of the monotonic clock; `u64::MAX` without a
+    /// primary.
     pub fn link_tick_ns(&self) -> u64 {
         self.core.control.replication.replica.as_ref().map_or(u64::MAX, |role| role.next_tick_ns)
     }
@@ -81,10 +82,10 @@ impl Engine {
         LinkSteps::of(&mut self.core).step_link(input, last_activity_ns, process)
     }
 
-    /// The next order about the link's connections. The link's decisions about the data, their history and
-    /// the clients of this server are carried out on the way. A role that has waited for the end of a load
-    /// is taken up only after the last order, because the decisions before it give the loaded data their
-    /// history and begin the stream of the link.
+    /// The next order about the link's connections. This call also carries out the link's decisions about the
+    /// data, their history and the clients of this server. A role that has waited for the end of a load is
+    /// taken up only after the last order, because the decisions before it give the loaded data their history
+    /// and begin the stream of the link.
     pub fn next_transport_order(&mut self, process: &mut dyn Process) -> Option<TransportOrder> {
         let order = LinkSteps::of(&mut self.core).take_transport_order(process);
         self.serve_waiting(process);

@@ -85,9 +85,9 @@ impl Engine {
         }
     }
 
-    /// Goes on with the cycle of expiry under way if a slice is due, and returns whether it was. To be called
-    /// while no command or transaction is in progress, once an iteration. While iterations execute commands,
-    /// slices are due less often.
+    /// Goes on with the cycle of expiry under way if a slice is due, and returns whether one was due. To be
+    /// called while no command or transaction is in progress, once an iteration. While iterations execute
+    /// commands, slices are due less often.
     pub fn expire_slice(&mut self, process: &mut dyn Process) -> bool {
         let was_due = ExpirySlices::of(&mut self.core).take_expiry_slice(process);
         self.serve_waiting(process);

@@ -14,9 +14,9 @@ impl Engine {
     }
 
     /// Puts the users of a file, which another thread has checked, in force, or replies to the client with
-    /// the errors found. If a transaction or script is in progress, that is done after its end. If users were
-    /// changed meanwhile, or the file was written, the client's request is run again. Cost: the users, and a
-    /// look at each session.
+    /// the errors found. If a transaction or script is in progress, this is done after its end. If users were
+    /// changed or the file was written during the load, the client's request is run again. Cost: the users,
+    /// and a look at each session.
     pub fn end_user_load(&mut self, judged: JudgedUsers, process: &mut dyn Process) {
         self.core.control.clients.users.loading.note_judged(judged);
         self.apply_user_load(process);
@@ -29,9 +29,9 @@ impl Engine {
     }
 
     /// Makes a client the user that its certificate names: the first of the names that an enabled user has.
-    /// If no user has any of the names, the client keeps its user, and the refusal of the first name, or
-    /// that there is no name, is counted and logged. To be called before the client's first request. Cost:
-    /// the names.
+    /// If no user has any of the names, the client keeps its user, and the refusal of the first name, or the
+    /// lack of a name, is counted and logged. To be called before the client's first request. Cost: the
+    /// names.
     pub fn log_in_by_certificate(&mut self, key: SessionKey, names: &[Vec<u8>], process: &mut dyn Process) {
         UserUpdates::of(&mut self.core).log_in_by_certificate(key, names, process)
     }

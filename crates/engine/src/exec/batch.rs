@@ -207,8 +207,8 @@ impl Engine {
         self.core.control.park(session, OwnedRequests::of(&request), item, on);
     }
 
-    /// Serves the clients that wait, between two requests of a session. Meanwhile the session is in the
-    /// table, so that commands of other sessions can reach it.
+    /// Serves the clients that wait, between two requests of a session. During that time the session is in
+    /// the table, so that commands of other sessions can reach it.
     #[cold]
     fn serve_between(&mut self, session: Box<Session>, process: &mut dyn Process) -> Box<Session> {
         let key = session.key;

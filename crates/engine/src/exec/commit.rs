@@ -109,8 +109,8 @@ impl Core {
         if self.effects.take_recorded() || is_told {
             self.commit_effects(unit, db, args, session);
         } else if changes > 0 {
-            // Nothing was recorded, because no client, replica or file needs the changes: the most frequent
-            // case.
+            // Nothing was recorded, because no client, replica or file needs the changes. This is the most
+            // frequent case.
             self.effects.take_changes();
             self.control.count_changes(changes);
         }
@@ -210,8 +210,8 @@ impl Core {
                 true => WatchedChange::Expired,
                 false => WatchedChange::Modified,
             };
-            // A key of a flushed slot is not reported when it is freed: it was reported to its watchers at
-            // the flush, and may exist again.
+            // A key of a flushed slot is not reported when it is freed, because it was reported to its
+            // watchers at the flush, and may exist again.
             if is_change && event != Event::Freed {
                 control.clients.watching.changed(db, key, change);
             }
@@ -284,7 +284,8 @@ impl Core {
                     (Propagation::Promised(commands), _) => {
                         unit.encoded(command.db, audience, &commands.encoded());
                     }
-                    // Nothing is added: no receiver of the command is a replica, or there is no command.
+                    // Nothing is added, because the command is only for replicas and its script has excluded
+                    // them, or there is no command.
                     (Propagation::ToReplicas, Some(_))
                     | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }

@@ -53,7 +53,7 @@ impl Engine {
         clock: &mut Now,
         process: &mut dyn Process,
     ) -> Run {
-        // The permit is consumed: it is good for one run.
+        // The permit is consumed, because it is good for one run only.
         let Permit { .. } = permit;
         let handler = self.preparing.handlers[spec.id.0 as usize];
         let access = self.contexts().access(session, spec, unit.now);
@@ -413,7 +413,7 @@ impl HandlerContexts<'_> {
     }
 
     /// Applies changes of users to all sessions, and updates the mask of the session whose command may have
-    /// changed them.
+    /// changed the users.
     #[cold]
     fn after_server(&mut self, session: &mut Session) {
         UserUpdates::of(self.core).apply_users(Some(session));
@@ -438,8 +438,8 @@ impl HandlerContexts<'_> {
         }
         let must_obey = session.caller.must_obey();
         let expiry = if self.core.control.replication.replica.is_some() {
-            // On a replica, the primary decides when a key is deleted: its commands access the key as alive
-            // until then. For other clients an expired key is hidden.
+            // On a replica, the primary decides when a key is deleted; until then its commands access the key
+            // as alive. For other clients an expired key is hidden.
             if must_obey { ExpiryMode::Ignore } else { ExpiryMode::Hide }
         } else if must_obey {
             // The command comes from a log or from the source of a move of slots, which contain the deletions
@@ -459,8 +459,8 @@ impl HandlerContexts<'_> {
 
     fn lfu_touch(&self, now: Now) -> AccessUpdate {
         let limits = &self.core.control.limits;
-        // The random bits need not be secret, only independent of the key: the low bits of the
-        // clock, mixed, suffice.
+        // The random bits need not be secret, only independent of the key, so the clock's low bits suffice if
+        // they are mixed.
         let dice = (now.mono_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         AccessUpdate::Lfu {
             minutes: (now.unix_s() / 60) as u16,

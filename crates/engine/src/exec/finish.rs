@@ -28,7 +28,8 @@ pub(crate) enum CommandEnding {
     Failed,
     /// The session waits with the command. MONITOR shows the command now, and not when it runs again.
     Blocked,
-    /// The session waits for a thread: the command has no effect yet, and runs again from the beginning.
+    /// The session waits for another thread. The command has no effect yet, and runs again from the
+    /// beginning.
     Deferred,
     /// The command has taken effect, and another thread produces its reply.
     Producing,
@@ -47,7 +48,8 @@ pub(crate) enum CommandEnding {
 
 /// A command that has ended, as the steps see it.
 pub(crate) struct Ended<'a> {
-    /// The execution unit of the command: for a command of a transaction or script, the unit of the whole.
+    /// The execution unit of the command: for a command of a transaction or script, the unit of that
+    /// transaction or script.
     pub unit: &'a mut Unit,
     /// Specification of the command.
     pub spec: &'static Spec,
@@ -115,8 +117,8 @@ macro_rules! endings {
             &[$((stringify!($step), &[$(CommandEnding::$ending),+])),+];
 
         impl Core {
-            /// Takes the steps of an ending. Inlined: if the ending is a constant, no code of the
-            /// other endings remains.
+            /// Takes the steps of an ending. Inlined, so that no code of the other endings remains if the
+            /// ending is a constant.
             #[inline(always)]
             pub(crate) fn take_ending_steps(
                 &mut self,
@@ -149,7 +151,7 @@ endings! {
 }
 
 impl Core {
-    /// Takes the steps of an ending, not inlined: for all callers except the usual path. Returns
+    /// Takes the steps of an ending; not inlined, for all callers except the usual path. Returns
     /// [`Ended::executing_ns`], which the step `take_time` sets for the endings that take it.
     #[cold]
     #[inline(never)]

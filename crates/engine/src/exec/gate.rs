@@ -51,9 +51,10 @@ pub struct Gate {
     checks: &'static [Check],
     /// Bits of the checks that can reject something in the current state.
     armed: u32,
-    /// By `ClientKind`: the bits of `armed` that concern the requests of a client of that kind.
+    /// By `ClientKind`: the bits of `armed` that concern the requests of a client of that kind, and bits
+    /// without a check.
     armed_for: [u32; ClientKind::ALL.len()],
-    /// By `Spec::id`: bits of the checks that concern the command.
+    /// By `Spec::id`: bits of the checks that concern the command, and bits without a check.
     concerns: Vec<u32>,
     /// By `Asker`: bits of the checks that concern this asker.
     asked: [u32; Asker::ALL.len()],
@@ -91,8 +92,8 @@ impl Gate {
         }
     }
 
-    /// Recomputes which checks are armed; to be called when the control plane has
-    /// changed: by `Core::recompute_derived`.
+    /// Recomputes which checks are armed. `Core::recompute_derived` calls this when the control plane has
+    /// changed.
     pub(crate) fn rearm(&mut self, control: &Control) {
         let durability = if control.persistence.aof.is_strict() { NOTES_DURABILITY } else { 0 };
         self.armed = bits_of(self.checks, |check| (check.armed)(control));

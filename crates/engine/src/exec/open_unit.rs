@@ -17,10 +17,10 @@ use sluice_scripts::run::ScriptRun;
 use sluice_session::Session;
 use sluice_session::blocking::Waiting;
 
-/// A suspended EXEC or script, with its unit: see the module.
+/// A suspended EXEC or script, with its unit. The top of this file describes it.
 #[derive(Debug)]
 pub(crate) struct OpenUnit {
-    /// The unit, with what it has done.
+    /// The unit, with the commands that it has recorded.
     pub unit: Unit,
     /// Key of the client that sent the command.
     pub client: SessionKey,

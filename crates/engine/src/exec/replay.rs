@@ -1,11 +1,11 @@
 //! Replaying an append-only file: its commands run again as when they were appended. The engine that runs
 //! them is not the server's, but a second one on the thread of the load (`loading/aof.rs`).
 //!
-//! Invariants: (1) the gate refuses no command, and none is deferred, counted or propagated, because that was
-//! decided when it was appended; (2) a key past its expiry time exists until the log deletes it, because
-//! later commands of the log may have used the key while it was alive; (3) a transaction runs when its EXEC
-//! is read, and does not run if the file ends before that, or DISCARD has ended it; (4) besides the keyspace,
-//! a replay holds in memory one piece of the file, one record and one transaction.
+//! Invariants: (1) the gate refuses no command, and none is deferred, counted or propagated, because all this
+//! was decided when the command was appended; (2) a key past its expiry time exists until the log deletes it,
+//! because later commands of the log may have used the key while it was alive; (3) a transaction runs when
+//! its EXEC is read, and does not run if the file ends before that, or DISCARD has ended it; (4) besides the
+//! keyspace, a replay holds in memory one piece of the file, one record and one transaction.
 
 use crate::engine::Engine;
 use crate::exec::finish::{CommandEnding, Ended};
@@ -57,7 +57,7 @@ struct ReplayedFile<'a> {
     has_named_preamble: bool,
 }
 
-/// Why a request cannot be replayed: a log line.
+/// Why a request cannot be replayed, as a log line.
 struct CannotReplay(String);
 
 /// Whether a command loads function libraries.
@@ -333,8 +333,8 @@ impl Engine {
                     "The append only file selects database {number}: {reason}. {remedy}"
                 )));
             }
-            // MOVE, COPY or SWAPDB names a database that does not exist here: the replay fails, because
-            // keys would be lost, or be in the wrong database.
+            // MOVE, COPY or SWAPDB names a database that does not exist here. The replay fails, because keys
+            // would be lost, or be in the wrong database.
             Err(CmdError::DbIndex) => {
                 let (command, remedy) = (spec.full_name, remedy(self.core.control.limits.databases));
                 return Err(CannotReplay(format!(
@@ -418,8 +418,8 @@ impl ReplayedFile<'_> {
         NotLoaded::Failed
     }
 
-    /// Logs that the bytes at this place are no record of a log. The file is left as it is, because what
-    /// it should have held is unknown.
+    /// Logs that the bytes at this place are no record of a log. The file is left as it is, because its
+    /// correct contents are unknown.
     fn is_wrong(
         &self,
         error: &LogError,
@@ -437,8 +437,8 @@ impl ReplayedFile<'_> {
         NotLoaded::Failed
     }
 
-    /// Ends the replay at the end of the file: whole, or cut within a record or a transaction. A file that
-    /// ends within its snapshot is an error.
+    /// Ends the replay at the end of the file, which is whole or cut within a record or a transaction. A file
+    /// that ends within its snapshot is an error.
     fn end(
         &self,
         read: u64,

@@ -104,8 +104,8 @@ impl Engine {
         self.run_command(unit, permit, session, spec, args, request, now, process)
     }
 
-    /// Runs one request, unless it must wait. Inlined into the loop over a batch: a call would cost 80
-    /// instructions a request. Request and arguments are passed by value: a single reference to them, even
+    /// Runs one request, unless it must wait. Inlined into the loop over a batch, because a call would cost
+    /// 80 instructions a request. Request and arguments are passed by value: a single reference to them, even
     /// on a path that is never taken, would make the compiler write both to memory for every command.
     #[inline(always)]
     pub(super) fn process_request(
@@ -360,8 +360,8 @@ impl Engine {
         }
         let room = match self.core.control.limits.maxmemory {
             0 => Headroom::Enough,
-            // While a transaction or script is suspended, the request is postponed: memory is freed when the
-            // request runs again.
+            // While a transaction or script is suspended, the request is postponed, and memory is freed when
+            // the request runs again.
             _ if self.core.has_open_unit() => Headroom::Enough,
             _ => self.make_room_for(session, now, process),
         };

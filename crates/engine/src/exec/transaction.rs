@@ -324,7 +324,7 @@ impl Engine {
         }
     }
 
-    /// Whether a key that the client watches was changed, or has expired since.
+    /// Whether a key that the client watches was changed, or has expired since WATCH.
     fn watched_keys_changed(&self, session: &Session, now: Now) -> bool {
         let watching = &self.core.control.clients.watching;
         watching.has_changed(session.key)
@@ -351,8 +351,8 @@ impl Engine {
             return error.clone();
         }
         let wire = error.wire();
-        // The reference strips the code of two errors, a wrong number of arguments and that of RESP2
-        // subscribers, and keeps it for all others.
+        // The reference strips the code of two errors (a wrong number of arguments, and a command that a
+        // RESP2 subscriber may not send), and keeps the code of all others.
         let is_made = matches!(error, CmdError::Arity(_)) || wire.starts_with(b"ERR Can't execute ");
         let told = if is_made { wire.strip_prefix(b"ERR ") } else { None };
         let told = told.unwrap_or(&wire);

@@ -25,14 +25,14 @@ pub(crate) struct Unit {
     pub commands: Option<Box<UnitCommands>>,
     /// Receivers of the recorded commands; `None` if a script has turned propagation off.
     pub audience: Option<Audience>,
-    /// Protocol of the client itself, set while a script's call runs: the reply to that call is for the
-    /// script, and may be in another protocol.
+    /// Protocol of the client itself, set while a script's call runs, because the reply to that call is for
+    /// the script and may be in another protocol.
     pub client_proto: Option<Protocol>,
     /// Time that TIME replies with, if it differs from `now`.
     pub told_now: Option<Now>,
     /// Slot of a cluster for which the client's command counts.
     pub counts_for: CountedSlot,
-    /// Where the run was just suspended: taken by the code that leaves the unit open.
+    /// Where the run was just suspended; the code that leaves the unit open takes this value.
     pub suspended: Option<Box<Suspension>>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum CountedSlot {
     /// The slot of the keys of the queued commands, or of the keys of the script's calls.
     Of(HashSlot),
     /// No slot: a script has called a command whose keys are in several slots, or a script that may cross
-    /// slots has called one with keys.
+    /// slots has called a command with keys.
     None,
 }
 

@@ -117,7 +117,8 @@ fn monitor_line(
 ) -> Vec<u8> {
     let caller = &session.caller;
     let mut line = Vec::with_capacity(64 + args.bytes());
-    // Only the path of a Unix socket is shown: in `laddr`, a constant follows the path in place of a port.
+    // Only the path of a Unix socket is shown, without the constant that follows it in `laddr` in place of a
+    // port.
     let path = caller.origin.laddr.rsplit_once(':').map_or(&*caller.origin.laddr, |(path, _)| path);
     let (kind, address) = match (standing, caller.flags.medium == Medium::Unix) {
         (Standing::Script, _) => ("", "lua"),

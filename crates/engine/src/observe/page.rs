@@ -29,7 +29,7 @@ const MOVES_SHOWN: usize = 20;
 const NODES_SHOWN: usize = 100;
 /// Nanoseconds of each second that sampling of keys may take, shared by the runs of the cron.
 const LOOK_NS_MAX: u64 = 2_500_000;
-/// Counting of the hottest keys: one access in twenty, in windows of two seconds.
+/// How the hottest keys are counted: one access in twenty is sampled, in windows of two seconds.
 const HOT_KEY_LIMITS: HotKeyLimits = HotKeyLimits { keys: 100, percent: 5, window_s: 2 };
 /// A key is shown if it has at least this many accesses a second, because fewer than three sampled accesses
 /// may be chance.
@@ -170,8 +170,8 @@ impl PageRows<'_> {
     }
 
     /// The nodes of the cluster to show, and how many there are in all: first this node with its shard and
-    /// those that do not answer, then each primary with its replicas, in the order of slots. Cost: O(nodes),
-    /// of which only those that are shown are sorted.
+    /// the nodes that do not answer, then each primary with its replicas, in the order of slots. Cost:
+    /// O(nodes), of which only those that are shown are sorted.
     fn nodes(&self, now: Now) -> (Vec<NodeRow>, usize) {
         let Some(mode) = self.core.control.cluster.as_deref() else { return (Vec::new(), 0) };
         let mut nodes: Vec<NodeFacts<'_>> = mode.machine.nodes().collect();
@@ -256,8 +256,8 @@ impl PageRows<'_> {
         }
     }
 
-    /// What these credentials may see, given that keys of the databases `names_in` are shown. A refusal is
-    /// counted and logged like a refusal of AUTH.
+    /// What a user with these credentials may see, given that keys of the databases `names_in` are shown. A
+    /// refusal is counted and logged like a refusal of AUTH.
     fn judge(&mut self, shown: &BasicCredentials, names_in: &BTreeSet<usize>, now: Now) -> JudgedCredentials {
         let users = &mut self.core.control.clients.users;
         match users.users().authenticate(&shown.user, &shown.password) {

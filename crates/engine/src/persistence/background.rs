@@ -21,8 +21,8 @@ const STALLED_S: i64 = 60;
 const STALLED_AT_END_S: i64 = 600;
 
 /// Bytes that a job may hold beyond the data, or a tenth of used memory if that is more. A job that holds
-/// more for longer than [`OVER_BUDGET_NS_MAX`] is given up: its thread gets too little processor time, and
-/// the copies for changes would grow to the size of the data.
+/// more for longer than [`OVER_BUDGET_NS_MAX`] is given up, because its thread gets too little processor
+/// time, and the copies for changes would grow to the size of the data.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Used memory divided by this is the other bound on what a job may hold: see [`HELD_BYTES_MAX`].
@@ -88,7 +88,8 @@ impl Jobs<'_> {
         self.core.control.persistence.is_writing = true;
     }
 
-    /// The databases that are not empty: number, keys, keys with an expiry time.
+    /// The databases that are not empty, each as its number, the count of its keys, and the count of its keys
+    /// with an expiry time.
     pub(crate) fn database_sizes(&self) -> Vec<(usize, usize, usize)> {
         let filled = self.core.keyspace.iter().filter(|(_, db)| !db.is_empty());
         filled.map(|(number, db)| (number, db.len(), db.expires_len())).collect()
@@ -118,7 +119,7 @@ impl Jobs<'_> {
     }
 
     /// Gives up a job that has held too much memory for too long while it captured the data, and returns
-    /// whether it did.
+    /// whether the job was given up.
     fn is_over_budget(&mut self, process: &mut dyn Process) -> bool {
         let Some(state) = self.core.job_state() else { return false };
         let used = process.used_memory(&self.core.keyspace).saturating_sub(state.held_bytes);
@@ -265,7 +266,8 @@ impl Core {
     }
 }
 
-/// Logs that the job of a snapshot for replicas has ended; replicas may still have to take some of it.
+/// Logs that the job of a snapshot for replicas has ended; replicas may still have to read some of the
+/// snapshot.
 fn full_sync_written(state: JobNumbers, outcome: Result<(), SaveError>, process: &mut dyn Process) {
     match outcome {
         Ok(()) => {

@@ -11,21 +11,21 @@ use sluice_control::between_units::BetweenUnits;
 use sluice_control::process::{AofBacklog, AofIncrement, BackgroundFile, Process, SaveError};
 use sluice_numbers::facts::AofFacts;
 
-/// Whether and why a rewrite is needed, as the growth of the file and the free disk space say.
+/// Whether and why a rewrite is needed, as the growth of the file and the free disk space show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RewriteReason {
     Nothing,
     /// The file has grown by this many percent.
     Growth(u64),
-    /// The disk has this many free bytes: too few for a rewrite at the size at which growth would ask for a
-    /// rewrite.
+    /// This many bytes of the disk are free, too few for a rewrite when the file reaches the size at which
+    /// its growth would cause one.
     Space(u64),
-    /// The disk has this many free bytes: too few for a rewrite even now.
+    /// This many bytes of the disk are free, too few for a rewrite even now.
     TooSmall(u64),
 }
 
-/// A lack of space causes no rewrite of a file that has grown by less than this: the next rewrite would
-/// follow at once.
+/// A lack of space causes no rewrite of a file that has grown by a smaller percentage, because the next
+/// rewrite would follow at once.
 const SPACE_GROWTH_PERCENT: u64 = 10;
 
 /// Whether a file of this size needs a rewrite. The new base is expected to be as large as the last one.
@@ -42,7 +42,8 @@ fn due(facts: &AofFacts, percent: u64, min: u64) -> RewriteReason {
     let Some(free) = free_bytes.filter(|_| is_large && growth >= SPACE_GROWTH_PERCENT) else {
         return RewriteReason::Nothing;
     };
-    // The size at which growth asks for a rewrite: the bytes appended until then take space, too.
+    // The size at which growth causes a rewrite. The bytes appended until the file has this size take space,
+    // too.
     let asked_at = u128::from(base) * u128::from(percent.saturating_add(100)) / 100;
     let until_then = asked_at.saturating_sub(u128::from(current_bytes));
     match u128::from(free) {
@@ -88,7 +89,7 @@ impl Rewrites<'_> {
     }
 
     /// Begins a rewrite. To be called while no command or transaction is in progress and no job is under way.
-    /// Returns whether it has begun; if not, the log has said why.
+    /// Returns whether the rewrite has begun; if not, the reason is logged.
     pub(crate) fn begin_rewrite(&mut self, process: &mut dyn Process) -> bool {
         assert!(
             !self.core.is_loading(),

@@ -27,8 +27,8 @@ impl<'a> Saves<'a> {
 }
 
 impl Saves<'_> {
-    /// Carries out what commands have asked of background jobs. While a transaction or script is in progress,
-    /// the requests are kept.
+    /// Carries out the requests of commands about background jobs. While a transaction or script is in
+    /// progress, the requests are kept.
     pub(crate) fn carry_out_asks(&mut self, process: &mut dyn Process) {
         if self.core.control.persistence.asked.is_empty()
             || !self.core.control.between_units(BetweenUnits::Save)
@@ -49,8 +49,8 @@ impl Saves<'_> {
 
     #[cold]
     fn begin_save(&mut self, why: Why, process: &mut dyn Process) {
-        // Data that are being loaded are not saved, and no file replaces one that is to become the base of
-        // the append-only file.
+        // Data that are being loaded are not saved, and no save replaces an RDB file that is to become the
+        // base of the append-only file.
         if self.core.is_loading()
             || self.core.control.awaits_sync_file()
             || Rewrites::of(self.core).is_snapshot_wanted(process)

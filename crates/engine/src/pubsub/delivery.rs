@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// Appends the messages that a command has sent to its own client, and logs the clients that a message
-    /// has closed: to be called after a command's reply if `Outgoing::is_unfinished` says so.
+    /// has closed. Called after a command's reply if `Outgoing::is_unfinished` returns true.
     #[cold]
     pub(crate) fn finish_delivery(&mut self, session: &mut Session, process: &mut dyn Process) {
         session.outbox.append(&mut self.control.clients.pubsub.outgoing.own);

@@ -186,8 +186,8 @@ impl TrackingSteps<'_> {
         if is_behind { 1 } else { u64::MAX }
     }
 
-    /// Makes clients drop all copies if they got invalidations for clients that have ended: the keys that
-    /// the ended clients have read are not tracked any more.
+    /// Makes clients drop all copies if they got invalidations for clients that have ended, because the keys
+    /// that the ended clients have read are not tracked any more.
     fn tell_orphaned_targets(&mut self, now: Now) {
         let Core { control, sessions, units, .. } = self.core;
         let mut targets = std::mem::take(&mut control.clients.tracking.orphaned);
@@ -390,8 +390,8 @@ const KEPT_NAME_BYTES_MAX: usize = 1024;
 /// Number of databases in which the name of an evicted row is searched.
 const SEARCHED_DATABASES: usize = 16;
 
-/// Rows evicted between two readings of the clock after the bound was lowered. Every command may evict at
-/// least as many.
+/// Number of rows evicted between two readings of the clock after the bound was lowered. Every command may
+/// evict at least as many.
 const VICTIMS_AT_ONCE: usize = 64;
 
 /// Nanoseconds of eviction in an iteration after the bound was lowered.

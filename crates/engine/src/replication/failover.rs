@@ -73,9 +73,9 @@ impl FailoverSteps<'_> {
         if control.clients.migrations.are_under_way() {
             return FailoverStep::Wait;
         }
-        // The target must have reached the current end of the stream, not the end at the time of FAILOVER:
-        // a REPLCONF GETACK sent meanwhile is part of the stream, and without it the target would not know
-        // the offset from which this server resumes. Replicas acknowledge once a second.
+        // The target must have reached the current end of the stream, not the end at the time of FAILOVER,
+        // because a REPLCONF GETACK sent since then is part of the stream. Without it the target would not
+        // know the offset from which this server resumes. Replicas acknowledge once a second.
         let has_all = |replica: ReplicaState| {
             let is_there = replica.is_online() && replica.is_counted();
             let has_end = has_reached(replica.acked, control.replication.stream.offset);

@@ -11,12 +11,12 @@
 //! Invariants: (1) there is one snapshot at a time: it begins when no replica reads an earlier one and no
 //! other job writes in the background, and all replicas that have asked by then share it, so any number of
 //! clients that ask for a snapshot and do not read it cost one snapshot; (2) a snapshot is queued piece by
-//! piece, a few pieces ahead of the replica, so that progress shows, and the job does not wait for
-//! replicas; (3) a replica that makes no progress for `repl-timeout` is closed; (4) the stream from the cut
-//! on waits in the backlog or on disk meanwhile; (5) a replica that reads a snapshot up to an end mark
-//! (capability `eof`) is sent the snapshot while it is made, and a replica that needs the length in advance
-//! is sent the snapshot when it is whole; if the producer of the snapshot waits for all replicas, a replica
-//! that needs the length is closed at once, because it and the producer would wait for each other.
+//! piece, a few pieces ahead of the replica, so that progress shows, and the job does not wait for replicas;
+//! (3) a replica that makes no progress for `repl-timeout` is closed; (4) until the snapshot is sent, the
+//! stream from the cut on waits in the backlog or on disk; (5) a replica that reads a snapshot up to an end
+//! mark (capability `eof`) is sent the snapshot while it is made, and a replica that needs the length in
+//! advance is sent the snapshot when it is whole; if the producer of the snapshot waits for all replicas, a
+//! replica that needs the length is closed at once, because it and the producer would wait for each other.
 
 use crate::core::Core;
 use crate::persistence::background::Jobs;
@@ -180,7 +180,7 @@ impl FullCopies<'_> {
     /// Whether the replicas that have asked for a snapshot have waited long enough for others to share it
     /// (`repl-diskless-sync-delay`), or are many enough (`repl-diskless-sync-max-replicas`). As in the
     /// reference, the delay applies to replicas that read up to a mark; without `repl-diskless-sync` there is
-    /// none.
+    /// no delay.
     fn is_sync_due(&self, now: Now) -> bool {
         let Control { replication: ReplicationState { full_syncs, .. }, config, .. } = &self.core.control;
         let delay_s = u64::try_from(config.int(param::REPL_DISKLESS_SYNC_DELAY)).unwrap_or(0);

@@ -10,7 +10,7 @@ use sluice_control::process::Process;
 use sluice_keyspace::{Access, AccessUpdate, ExpiryMode, Keyspace};
 use sluice_session::Session;
 
-/// Keys checked between two readings of the clock.
+/// Number of keys checked between two readings of the clock.
 const KEYS_PER_LOOK: usize = 64;
 
 /// Maximum nanoseconds for one call of the cron.
@@ -77,7 +77,7 @@ impl ExpirySlices<'_> {
     }
 }
 
-/// Expiry time of a key, milliseconds since the epoch; `None` for a key without one, and if there is no key.
+/// Expiry time of a key, milliseconds since the epoch; `None` if the key has none or does not exist.
 fn expiry_of(keyspace: &Keyspace, db: usize, name: &[u8]) -> Option<i64> {
     let db = keyspace.db(db);
     let entry = db.find(keyspace.key(name))?;

@@ -1,10 +1,10 @@
-//! Maintenance notifications for clients that have asked by CLIENT MAINT_NOTIFICATIONS: a FAILOVER has
-//! begun (FAILING_OVER) or ended (FAILED_OVER), or this server has become a replica and clients are to go
-//! to another server (MOVING). A client that asks while a notification still holds gets it, too, with the
-//! time left. A node of a cluster notifies its clients that slots are leaving it (SMIGRATING) and have left
-//! it (SMIGRATED, or MIGRATED if they stay), and sends no other notification: clients of a cluster find
-//! primaries by MOVED. docs/maint-notifications.md says which client acts on which notification, and shows
-//! the forms of the notifications.
+//! Maintenance notifications for clients that have asked by CLIENT MAINT_NOTIFICATIONS: a FAILOVER has begun
+//! (FAILING_OVER) or ended (FAILED_OVER), or this server has become a replica and clients are to go to
+//! another server (MOVING). A client that asks while an earlier notification is still valid gets that
+//! notification, too, with the time left. A node of a cluster notifies its clients that slots are leaving it
+//! (SMIGRATING) and have left it (SMIGRATED, or MIGRATED if they stay), and sends no other notification:
+//! clients of a cluster find primaries by MOVED. docs/maint-notifications.md says which client acts on which
+//! notification, and shows the forms of the notifications.
 //!
 //! Invariants: (1) the client that has asked for the failover or for the role gets no notification,
 //! because a program that controls a server watches that server on the same connection; (2) no
@@ -84,8 +84,9 @@ impl Notices<'_> {
         }
     }
 
-    /// If the client that runs a command has just asked for notifications, sends it those that still hold.
-    /// So a client whose library has closed the connection and has connected again gets them, too.
+    /// If the client that runs a command has just asked for notifications, sends it the notifications that
+    /// are still valid. So a client whose library has closed the connection and has connected again gets
+    /// them, too.
     #[cold]
     pub(crate) fn tell_newcomer(&mut self) {
         let newcomer: Vec<SessionKey> = self.caller.iter().map(|session| session.key).collect();
@@ -211,8 +212,8 @@ impl Notices<'_> {
     }
 }
 
-/// Seconds that a failover without TIMEOUT is announced to take. StackExchange.Redis keeps its longer
-/// timeouts for as long.
+/// Seconds that a failover without TIMEOUT is announced to take. StackExchange.Redis uses longer timeouts
+/// during this time.
 const FAILOVER_SECONDS: u64 = 30;
 
 /// Milliseconds for which clients prefer the address in a MOVING notification to the address that they are

@@ -5,8 +5,8 @@
 //! received. So a slow replica costs only the bytes that the backlog keeps for that replica beyond
 //! `repl-backlog-size`, and the output limit applies to these bytes. Writers never wait for a replica: a
 //! replica that passes the limit is closed, and returns with PSYNC. While a replica still takes a snapshot,
-//! the stream after that snapshot does not count: what exceeds the backlog's size is written to disk
-//! (`stream/spooled.rs` of the crate `replication`).
+//! the stream after that snapshot does not count, because the bytes that exceed the backlog's size are
+//! written to disk (`stream/spooled.rs` of the crate `replication`).
 
 use crate::core::Core;
 use crate::replication::full_sync::FullCopies;
@@ -209,8 +209,8 @@ impl ReplicaFeeds<'_> {
     }
 
     /// When the latest connection of a replica has gone, earlier connections from the same address count
-    /// again. Their acknowledgements start anew, because the replica may have acknowledged more before it
-    /// reconnected than it has now.
+    /// again. Their old acknowledgements are forgotten, because the replica may have acknowledged more before
+    /// it reconnected than it has now.
     fn restore_superseded(&mut self, gone: &Session) {
         let (ip, port) = gone.caller.replica_address();
         if !gone.caller.supersedes()
@@ -239,7 +239,7 @@ impl ReplicaFeeds<'_> {
         }
     }
 
-    /// Closes the connections of all replicas: they must ask for the history again.
+    /// Closes the connections of all replicas, which must then ask for the history again.
     pub(crate) fn close_replicas(&mut self) {
         let waiting: Vec<SessionKey> = self.core.control.replication.full_syncs.waiting().collect();
         for key in self.core.control.replication.stream.replicas.iter().copied().chain(waiting) {
@@ -253,8 +253,8 @@ impl ReplicaFeeds<'_> {
     }
 
     /// Leaves the replication history of the former data, which a snapshot has replaced, or which were
-    /// dropped. `Engine::adopt_history` names the new history next; if the link has ended meanwhile, no
-    /// replica can resume from here.
+    /// dropped. `Engine::adopt_history` names the new history next; if the link has ended by then, no replica
+    /// can resume from here.
     pub(crate) fn leave_history(&mut self, process: &mut dyn Process) {
         if let Some(role) = self.core.control.replication.replica.as_mut() {
             role.can_resume = false;

@@ -117,7 +117,7 @@ impl RoleChanges<'_> {
         let Some(role) = self.core.control.replication.replica.take() else { return };
         process.set_role(false);
         self.core.control.replication.give_link_up(&role.link);
-        // This cannot fail: the words are those of the directive.
+        // This cannot fail, because the words are valid for the directive.
         let _ = self.core.control.config.assign(param::REPLICAOF, &[b"no", b"one"]);
         self.end_link_session(role.session);
         process.log(LogLevel::Notice, "Discarding previously cached primary state.");

@@ -2,9 +2,9 @@
 //! and the simulation implement connections and threads; both use this driver, so they cannot differ in the
 //! order of the steps.
 //!
-//! Invariants: (1) outputs of the link are carried out in their order, before the link gets another
-//! input; (2) a process names the attempt for which a connection was made: events of an attempt that was
-//! given up are ignored (D-1).
+//! Invariants: (1) outputs of the link are carried out in their order, before the link gets another input;
+//! (2) a process names the attempt for which a connection was made, and events of an attempt that was given
+//! up are ignored (D-1).
 
 use crate::engine::Engine;
 use crate::replication::link::LinkSteps;
@@ -59,7 +59,8 @@ pub trait LinkTransport {
     /// The reason why receiving cannot begin.
     fn receive_to_memory(&mut self) -> Result<Box<dyn SnapshotSource>, String>;
 
-    /// Renames the received file to the RDB file. Reported by [`Input::InForce`] or [`Input::Failed`].
+    /// Renames the received file to the RDB file. The result is reported by [`Input::InForce`] or
+    /// [`Input::Failed`].
     fn commit_download(&mut self);
 
     /// Sends the primary a newline, so that it does not time out.
@@ -75,8 +76,8 @@ pub trait LinkTransport {
 
 /// Driver of the link to the primary.
 pub trait LinkDriver: LinkTransport {
-    /// Goes on with the link: its outputs, a file that can be committed, its timers. To be called once
-    /// an iteration, after the reports of other threads were handled.
+    /// Continues the work on the link: carries out its outputs, commits a file if it may, and runs its
+    /// timers. To be called once an iteration, after the reports of other threads were handled.
     fn advance_link(&mut self) {
         self.carry_out();
         let (engine, process) = self.engine_and_process();
@@ -137,8 +138,8 @@ pub trait LinkDriver: LinkTransport {
         }
     }
 
-    /// Begins to receive the snapshot: the event loop has released the connection of this attempt. If the
-    /// attempt was given up meanwhile, for example because the role has changed, the connection is closed
+    /// Begins to receive the snapshot, after the event loop has released the connection of this attempt. If
+    /// the attempt has been given up, for example because the role has changed, the connection is closed
     /// instead.
     fn link_left(&mut self, attempt: u64) {
         self.carry_out();
@@ -167,7 +168,8 @@ pub trait LinkDriver: LinkTransport {
     /// The reason why the load cannot begin.
     fn begin_memory_load(&mut self, how: DisklessLoad) -> Result<(), String> {
         let (engine, _) = self.engine_and_process();
-        // One load at a time: a load of DEBUG, or of an attempt that was given up, may not have ended.
+        // Only one load runs at a time, and a load of DEBUG, or of an attempt that was given up, may not have
+        // ended.
         if engine.is_loading() {
             return Err("another load is under way".to_owned());
         }

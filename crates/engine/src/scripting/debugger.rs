@@ -16,8 +16,8 @@ use sluice_scripts::run::ScriptRun;
 use sluice_scripts::state::machine_limits;
 use sluice_session::{Closing, ScriptDebugging, Session};
 
-/// Maximum nanoseconds that a program evaluated for the debugger may take: no other client is served
-/// meanwhile.
+/// Maximum nanoseconds that a program evaluated for the debugger may take; during this time no other client
+/// is served.
 const ASIDE_NS: u64 = 100_000_000;
 
 impl Engine {

@@ -57,7 +57,7 @@ const COPIED_PER_UNIT: usize = 128;
 const ENDS_WITH_SERVER: &str =
     "ERR The script was ended: the server is about to end, or its load was stopped";
 
-/// Elements of a result that are converted between two readings of the clock.
+/// Number of elements of a result that are converted between two readings of the clock.
 const ELEMENTS: i64 = 10_000;
 
 /// Runs the first slice of a run, and then ends or suspends the run. A macro, because a run is large and
@@ -190,7 +190,8 @@ impl Engine {
         }
     }
 
-    /// Goes on with a suspended run: a slice, or its end if the script was killed or is to be ended early.
+    /// Continues a suspended run: runs a slice, or ends the run if the script was killed or is to be ended
+    /// early.
     pub(crate) fn resume_run(
         &mut self,
         run: &mut ScriptRun,
@@ -244,7 +245,8 @@ impl Engine {
         }
     }
 
-    /// Whether scripts wait for their turn and will get it: after the end of the server nothing runs.
+    /// Whether scripts wait for their turn and will get it, which is no longer the case once the server has
+    /// stopped.
     pub(crate) fn has_turns(&self) -> bool {
         self.core.control.clients.blocking.scripts() > 0 && !self.core.control.persistence.has_stopped
     }
@@ -450,8 +452,8 @@ impl Scripts<'_> {
         unit.suspended = Some(Box::new(Suspension { transaction: None, script: Some(run), until_ns }));
     }
 
-    /// Notes for INFO how far beyond `maxmemory` a writing script has come: scripts are checked against
-    /// `maxmemory` only when they begin, unless `script-deny-oom-calls` is on.
+    /// Notes for INFO how far beyond `maxmemory` a writing script has come: this can happen because scripts
+    /// are checked against `maxmemory` only when they begin, unless `script-deny-oom-calls` is on.
     fn note_overrun(&mut self, run: &ScriptRun, process: &mut dyn Process) {
         let limit = self.core.control.limits.maxmemory;
         if limit > 0 && run.has_written && !run.rights.is_replicated {
@@ -550,15 +552,15 @@ impl Scripts<'_> {
         }
     }
 
-    /// Sets a machine's memory limit back to that for clients' scripts.
+    /// Sets a machine's memory limit back to the limit for clients' scripts.
     fn end_lift(&self, machine: &mut ScriptMachine, rights: ScriptRights) {
         if rights.is_replicated {
             machine.set_limit(machine_limits(&self.core.control.config).bytes);
         }
     }
 
-    /// Slot of the script with this text, which is compiled if it is unknown. `is_kept`: SCRIPT
-    /// LOAD keeps it.
+    /// Slot of the script with this text, which is compiled if it is unknown. `is_kept`: whether SCRIPT LOAD
+    /// keeps the script.
     ///
     /// # Errors
     /// The first line or the program of the script is wrong, or the memory limit does not allow the script.
@@ -811,7 +813,7 @@ fn reply_limit(machine: &ScriptMachine) -> usize {
     machine.limit
 }
 
-/// Compiles a script, if the memory limit allows its length: the compiler takes time and memory in
+/// Compiles a script, if the memory limit allows its length, because the compiler takes time and memory in
 /// proportion to the length, and that memory is not counted for the machine.
 fn compile_bounded(program: &[u8], machine: &ScriptMachine) -> Result<Arc<sluice_lua::Proto>, CmdError> {
     let error =

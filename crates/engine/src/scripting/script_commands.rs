@@ -57,8 +57,8 @@ fn script_debug(session: &mut Session, args: Args<'_>) -> Run {
         () if args.is(2, "NO") => false,
         () if args.is(2, "SYNC") => true,
         () if args.is(2, "YES") => {
-            // The reference forks a copy of the server for it; this process has threads, which a fork
-            // does not copy.
+            // The reference forks a copy of the server for SCRIPT DEBUG YES; this process has threads, which
+            // a fork does not copy.
             session.caller.flags.script_debugging = ScriptDebugging::Refused;
             return Err(CmdError::text(NO_COPY));
         }

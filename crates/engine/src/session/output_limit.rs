@@ -41,9 +41,9 @@ impl Core {
         process.log(LogLevel::Warning, &text);
     }
 
-    /// Closes a session that sent an HTTP request, and sends it nothing: a web page may have made a browser
-    /// talk to this port, and its headers must not be run as commands. This is logged at most once a
-    /// minute.
+    /// Closes a session that sent an HTTP request, and sends it nothing, because a web page may have made a
+    /// browser connect to this port. The headers of the request must not be run as commands. This is logged
+    /// at most once a minute.
     #[cold]
     pub(crate) fn end_http(&mut self, session: &mut Session, now_s: i64, process: &mut dyn Process) {
         session.caller.closing = Closing::Now;
@@ -68,7 +68,7 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
         ClientKind::Normal if session.caller.subscribed.is_any() => limits.output[2],
         ClientKind::Normal | ClientKind::SlotImport => limits.output[0],
         ClientKind::Replica => return false,
-        // The output of these clients needs no limit: they get one line a second.
+        // A primary gets one line a second and a log nothing, so their output needs no limit.
         ClientKind::Primary | ClientKind::Log => return false,
         // Output is queued only as fast as the socket takes it (`export_links.rs`); the rest stays in the
         // stream.
@@ -77,7 +77,8 @@ pub(crate) fn is_over_limit(session: &mut Session, limits: &Limits, now: Now) ->
     exceeds(session.output_bytes(), limit, &mut session.caller, now)
 }
 
-/// Whether `bytes` are beyond a limit; notes since when they are beyond the soft limit.
+/// Whether `bytes` have reached the hard limit, or the soft limit for longer than its seconds. Notes since
+/// when they have reached the soft limit.
 pub(crate) fn exceeds(bytes: usize, limit: OutputLimit, caller: &mut Caller, now: Now) -> bool {
     let second = u32::try_from(now.mono_ns / 1_000_000_000).unwrap_or(u32::MAX);
     let above_soft = limit.soft > 0 && bytes >= limit.soft;

@@ -55,7 +55,7 @@ impl CompactionSteps<'_> {
     fn compact_for(&mut self, budget_ns: u64, process: &mut dyn Process) -> bool {
         if self.core.has_job() {
             // Nothing is moved while a snapshot or a rewrite is made, because its view of the data refers to
-            // entries by their place in memory.
+            // entries by their location in memory.
             return false;
         }
         let databases = self.core.keyspace.databases();
@@ -126,13 +126,13 @@ impl StepBudget {
     }
 }
 
-/// Duration of a step without `activedefrag`, ns: at one percent of the time, one every 50 ms.
+/// Duration of a step without `activedefrag`, ns. One step every 50 ms takes one percent of the time.
 const STEP_NS: u64 = 500_000;
 /// The value of `next_ns` while no step is planned. Then each period of the cron looks again whether a chunk
 /// has become sparse.
 const NEVER_NS: u64 = u64::MAX;
-/// Steps of the slab between two readings of the clock. There are few, because after a mass of deletions
-/// each step returns a chunk of empty blocks, which takes the kernel 0.1 ms.
+/// Number of steps of the slab between two readings of the clock. There are few, because after a mass of
+/// deletions each step returns a chunk of empty blocks, which takes the kernel 0.1 ms.
 const STEPS: usize = 4;
 /// Nanoseconds reserved for [`STEPS`] steps.
 const STEPS_NS: u64 = 30_000;

@@ -24,8 +24,8 @@ impl<'a> CronSteps<'a> {
 
 impl CronSteps<'_> {
     /// Checks a share of the clients, so that each is checked about once a second: whether it is idle, its
-    /// output is beyond the limit, or its query buffer is larger than needed. Also lets its peak of output
-    /// begin anew, and notes its memory for the metrics endpoint and its page.
+    /// output is beyond the limit, or its query buffer is larger than needed. Also resets the recorded peak
+    /// of its output to the present size, and notes its memory for the metrics endpoint and its page.
     pub(crate) fn walk_clients(&mut self, now: sluice_base::Now, hz: i64, process: &mut dyn Process) {
         let slots = self.core.sessions.slots();
         let share = (slots / hz as usize).max(slots.min(5));

@@ -25,13 +25,13 @@ const GAUGE_FRESH_NS: u64 = 1_000_000;
 /// each write.
 const GAUGE_FAR_NS: u64 = 250_000_000;
 
-/// Keys evicted between two readings of the clock.
+/// Number of keys evicted between two readings of the clock.
 const KEYS_PER_LOOK: u64 = 16;
 
-/// Steps of `Keyspace::clear_remains` between two readings of the clock.
+/// Number of steps of `Keyspace::clear_remains` between two readings of the clock.
 const STEPS_PER_LOOK: usize = 256;
 
-/// Keys whose deletions are committed together.
+/// Number of keys whose deletions are committed together.
 const KEYS_PER_COMMIT: u64 = 128;
 
 /// With up to this many clients, their sizes are checked in each iteration; with more, every

@@ -16,8 +16,9 @@ use sluice_session::blocking::{ReadyWork, Waiting};
 use sluice_session::{Closing, Session};
 
 impl Engine {
-    /// Serves the clients whose wait is over: after decisions of the cluster node, keys come first, in the
-    /// order in which they became ready. To be called when no command or transaction is being executed.
+    /// Serves the clients whose wait is over. Decisions of the cluster node are carried out first; then
+    /// clients that wait for keys are served, in the order in which the keys became ready, and then all
+    /// others. To be called when no command or transaction is being executed.
     #[inline]
     pub(crate) fn serve_waiting(&mut self, process: &mut dyn Process) {
         if self.core.control.clients.blocking.is_due() {
@@ -47,8 +48,8 @@ impl Engine {
         }
     }
 
-    /// Serves the clients that wait for a key, in the order in which they began to wait, while the key
-    /// has what they wait for. Clients that begin to wait meanwhile are served the next time.
+    /// Serves the clients that wait for a key, in the order in which they began to wait, while the key has
+    /// what they wait for. Clients that begin to wait during this call are served the next time.
     fn serve_key(&mut self, db: usize, name: &[u8], process: &mut dyn Process) {
         let last = self.core.control.clients.blocking.last_order();
         let mut after = 0;
@@ -71,7 +72,7 @@ impl Engine {
             };
             match self.live_type(db, key, now) {
                 Some(found) if found == on.wanted => self.run_waiting(client, process),
-                // The key is gone or has another type: the command runs, and replies with an error.
+                // The key is gone or has another type, so the command runs and replies with an error.
                 Some(_) | None if on.ends_without_key => self.run_waiting(client, process),
                 Some(_) | None => {}
             }
@@ -230,8 +231,8 @@ impl Engine {
         }
     }
 
-    /// Runs a load of users again, because users have changed meanwhile. The load precedes the loads that
-    /// wait, and runs only if the client may still load users.
+    /// Runs a load of users again, because users have changed during the load. The load precedes the loads
+    /// that wait, and runs only if the client may still load users.
     fn repeat_user_load(&mut self, client: SessionKey, process: &mut dyn Process) {
         if self.core.sessions.get(client).is_none_or(|session| session.caller.closing != Closing::No) {
             let text = "ACL LOAD was stopped: users changed meanwhile, and its client has disconnected";

@@ -46,7 +46,7 @@ impl SlowReadSteps<'_> {
         self.core.control.clients.slow_reads.retained_bytes = each_alone.max(together);
     }
 
-    /// Undoes the counting of a slow read for which no thread is free: it will run again.
+    /// Undoes the counting of a slow read for which no thread is free, because the command will run again.
     #[cold]
     pub(crate) fn postpone_slow_read(&mut self, session: &mut Session, request: Request<'_>) {
         let _ = self.core.effects.take_lookups();

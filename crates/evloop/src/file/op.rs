@@ -1,5 +1,5 @@
-//! One operation on a file: the request, one system call of it, and its end. The numbers of invariants
-//! are those of `file.rs`.
+//! One operation on a file: the request, the system calls that perform it, and its end. The numbers of
+//! invariants are those of `file.rs`.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -33,7 +33,8 @@ pub enum FileWork {
 pub struct FileOp {
     /// Read, write or sync.
     pub work: FileWork,
-    /// The bytes; its length is the number of bytes, its spare capacity is not used.
+    /// The buffer with the bytes to write or the room to read into: all of its length, without spare
+    /// capacity.
     pub buf: Vec<u8>,
     /// Offset in the buffer at which to begin.
     pub from: usize,

@@ -30,7 +30,7 @@ struct FileEntry {
     way: IoPath,
     running: Option<Running>,
     queue: VecDeque<(FileOpId, Token, FileOp)>,
-    /// Operations submitted so far.
+    /// Number of operations submitted so far.
     sequence: u64,
     /// The file is closed and reports no events; the entry is kept for the running operation.
     closing: bool,
@@ -164,7 +164,7 @@ impl FileTable {
         (entry.generation == file.generation && entry.fd.is_some() && !entry.closing).then_some(entry)
     }
 
-    /// Queues an operation. Returns its event too if it ends at once.
+    /// Queues an operation. Also returns the event of the operation if it ends at once.
     pub(crate) fn submit(&mut self, file: FileId, op: FileOp, token: Token) -> (FileOpId, Option<Event>) {
         let Some(entry) = self.entry(file) else {
             let id = FileOpId { file, sequence: 0 };
@@ -216,7 +216,7 @@ impl FileTable {
         }
     }
 
-    /// One system call of the running operation, by the caller.
+    /// Makes one system call of the running operation, on the calling thread.
     pub(crate) fn attempt(&mut self, index: u32) -> Result<usize, Errno> {
         let entry = &mut self.entries[index as usize];
         match (&entry.fd, &mut entry.running) {

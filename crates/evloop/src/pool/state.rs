@@ -52,7 +52,7 @@ impl JobProgress {
         self.0.compare_exchange(QUEUED, RUNNING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Called by the worker after the job returned. Returns whether the job was asked to stop.
+    /// Called by the worker after the job returned or panicked. Returns whether the job was asked to stop.
     pub(crate) fn finish(&self) -> bool {
         // AcqRel: a thread that sees DONE sees the job's effects, and the worker sees a request
         // that came before.
@@ -71,8 +71,8 @@ impl JobProgress {
         }
     }
 
-    /// A version with an error that the models have to find: it loads, then stores. A job that starts in
-    /// between runs although its end was sent already.
+    /// A version of `cancel` with an error that the models have to find: it loads, then stores. A job that
+    /// starts in between runs although its end was sent already.
     #[cfg(loom)]
     #[allow(dead_code, reason = "for the models")]
     pub(crate) fn cancel_in_two_steps(&self) -> CancelEffect {

@@ -7,7 +7,7 @@ use sluice_resp::Reply;
 use sluice_value::{Direction, Value, ZsetRef};
 use std::ops::Range;
 
-/// A reply of the elements with these ranks.
+/// A reply with the elements of a range of ranks.
 #[derive(Debug)]
 struct RangeElements {
     /// Ranks of the elements still to be written.

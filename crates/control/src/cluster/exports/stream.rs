@@ -11,8 +11,9 @@
 //!
 //! Invariants: (1) the bytes taken so far are always a prefix of a sequence of whole commands, each in the
 //! database of the SELECT before it; (2) the parts of `made` are in order: `memory`, spool, `late`; only
-//! [`ExportStream::settle`] gives bytes to the spool; (3) of the made bytes, everything above `MEMORY_MAX` is
-//! in the spool, except the bytes of the current iteration and those that the disk has not accepted.
+//! [`ExportStream::settle`] gives bytes to the spool; (3) at most `MEMORY_MAX` of the made bytes are in
+//! memory and the others in the spool, except the bytes of the current iteration and those that the disk has
+//! not accepted.
 
 use crate::process::{Process, SaveError};
 use sluice_base::mistake::{Mistake, is_made};
@@ -26,8 +27,8 @@ use std::collections::VecDeque;
 /// At most this many made bytes are kept in memory, not counting the bytes appended in the current iteration.
 const MEMORY_MAX: usize = 4 << 20;
 /// A walk continues while nothing is spooled and fewer bytes than this wait for the link. Even with one more
-/// piece of small values the stream stays below `MEMORY_MAX`, so only changes and values of megabytes are
-/// spooled.
+/// piece of small values the stream stays below `MEMORY_MAX`, so only changes, and values of several
+/// megabytes, are spooled.
 const AHEAD_MAX: usize = 2 << 20;
 /// Bytes at which a block is closed; a single longer command exceeds it.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -50,7 +51,7 @@ pub struct ExportStream {
     spool: Option<Box<dyn StreamSpool>>,
     /// Bytes in the spool that have not been taken.
     spooled_bytes: u64,
-    /// The spool is reading its next bytes, and will wake the event loop.
+    /// The spool is reading its next bytes, and will wake the event loop when it has them.
     spool_is_asked: bool,
     late: VecDeque<Bytes>,
     late_bytes: usize,
@@ -160,8 +161,8 @@ impl ExportStream {
         self.late.push_back(Bytes::from_vec(block));
     }
 
-    /// Formats waiting parts, at least one command, until `is_over` returns true; `is_over` is called after
-    /// each command. Returns whether parts are left.
+    /// Formats waiting parts until `is_over` returns true; `is_over` is called after commands of an image, so
+    /// at least one command is formatted. Returns whether parts are left.
     pub fn make(&mut self, is_over: &mut dyn FnMut() -> bool) -> bool {
         while let Some(part) = self.waiting.pop_front() {
             match part {
@@ -312,8 +313,8 @@ impl ExportStream {
         self.memory_bytes + self.late_bytes + self.waiting_bytes + heap::vec(&self.open) + spool
     }
 
-    /// Whether the link has enough data, so a walk should wait. Keys not yet walked cost no memory and no
-    /// disk, and changes of a slot whose walk has not begun need not be sent.
+    /// Whether the link has enough data to send, so that a walk should wait. Keys not yet walked cost no
+    /// memory and no disk, and changes of a slot whose walk has not begun need not be sent.
     pub fn is_behind(&self) -> bool {
         self.spooled_bytes > 0 || self.memory_bytes + self.late_bytes + self.waiting_bytes >= AHEAD_MAX
     }

@@ -1,8 +1,8 @@
 //! The options of CLIENT LIST and CLIENT KILL that select clients.
 //!
-//! Every option except MAXAGE, IDLE and SKIPME has a negated form with `NOT-` before its name. A client
-//! is selected if all required traits hold and no excluded trait does. Repeated ids accumulate; of other
-//! repeated options the last one counts.
+//! Every option except MAXAGE, IDLE and SKIPME has a negated form with `NOT-` before its name. A client is
+//! selected if all required traits hold and no excluded trait does. Repeated ids accumulate; if another
+//! option is repeated, its last value counts.
 
 use sluice_acl::Users;
 use sluice_base::num;
@@ -20,7 +20,7 @@ pub(super) struct ClientFilter<'a> {
     age_s_min: Option<i64>,
     /// Minimum time since the last request, in seconds.
     idle_s_min: Option<i64>,
-    /// Whether the caller is excluded; the callers of [`ClientFilter::chooses`] apply it.
+    /// Whether the caller is excluded; the code that calls [`ClientFilter::chooses`] applies this.
     pub(super) skip_me: SkipMe,
 }
 
@@ -40,7 +40,7 @@ enum ClientType {
     Replica,
     Primary,
     Pubsub,
-    /// The connection of a slot import. No word after TYPE stands for this value or the next one.
+    /// The connection of a slot import. No word after TYPE stands for this value or for `SlotExport`.
     SlotImport,
     SlotExport,
 }
@@ -209,7 +209,7 @@ impl<'a> ClientTraits<'a> {
         Ok(true)
     }
 
-    /// For each trait, whether the client has it; `None` for traits without a condition.
+    /// One value for each trait: whether the client has the trait; `None` for a trait without a condition.
     fn verdicts(&self, session: &Session, sources: LineSources<'_>) -> [Option<bool>; 12] {
         let caller = &session.caller;
         // An empty name in an option selects no client, not even clients without a name.

@@ -39,7 +39,8 @@ pub(super) fn tracking(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
 }
 
 impl TrackingArguments<'_> {
-    /// The requested mode; an error if a client that tracks as `current` cannot change to it.
+    /// The requested mode; an error if a client with the present tracking state `current` cannot change to
+    /// that mode.
     fn mode(&self, current: Option<&TrackingClient>) -> Result<TrackingMode, CmdError> {
         if !self.prefixes.is_empty() && !self.bcast {
             return Err(CmdError::text("ERR PREFIX option requires BCAST mode to be enabled"));
@@ -122,7 +123,7 @@ fn redirect(ctx: &ServerCtx<'_>, id: i64) -> Result<Redirect, CmdError> {
     Ok(Redirect { id, key })
 }
 
-/// Refuses prefixes that overlap each other or the present ones of the client, because keys would be reported
+/// Refuses prefixes that overlap each other or the client's present prefixes, because keys would be reported
 /// twice. O(n log n).
 fn refuse_overlap(prefixes: &[&[u8]], current: Option<&TrackingClient>) -> Result<(), CmdError> {
     let known = current.and_then(|client| {
@@ -130,7 +131,8 @@ fn refuse_overlap(prefixes: &[&[u8]], current: Option<&TrackingClient>) -> Resul
         prefixes.iter().enumerate().find_map(overlaps)
     });
     let given = first_overlap(prefixes);
-    // Each prefix is compared with the existing ones first, then with the given ones.
+    // The error names the first prefix that overlaps another; if it overlaps an existing and a given prefix,
+    // the error names the existing one.
     let (first, kind, second): (&[u8], &[u8], &[u8]) = match (known, given) {
         (Some((i, known)), given) if given.is_none_or(|(first, _)| i <= first) => {
             (prefixes[i], b"an existing", known)

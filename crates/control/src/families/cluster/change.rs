@@ -52,8 +52,8 @@ fn slots(args: Args<'_>) -> Result<Vec<HashSlot>, CmdError> {
     (2..args.len()).map(|at| slot(args, at)).collect()
 }
 
-/// The slots of the ranges that a command lists. At most 16,385 slots are kept, one more than exist: one of
-/// them is then listed twice, and the machine refuses the list.
+/// The slots of the ranges that a command lists. At most 16,385 slots are kept, one more than exist; a list
+/// of that length has some slot twice, so the machine refuses it.
 fn slots_of_ranges(args: Args<'_>, name: &'static str) -> Result<RangedSlots, CmdError> {
     if args.len() % 2 == 1 {
         return Err(CmdError::Arity(name));
@@ -169,7 +169,7 @@ pub(super) fn failover(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
         if args.is(at, "TAKEOVER") {
             kind = FailoverKind::Takeover;
         } else if ctx.session.caller.is_primary() && args.is(at, "REPLICAID") {
-            // REPLICAID: a primary that is about to end sends all of its replicas the id of the one that
+            // REPLICAID: a primary that is about to end sends all of its replicas the id of the replica that
             // takes over (M11); the others reply OK and do nothing.
             let id = words.next().ok_or(CmdError::Syntax)?;
             if args.at(id) != ctx.mode.id().to_string().as_bytes() {

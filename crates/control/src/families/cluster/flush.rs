@@ -6,7 +6,7 @@ use crate::ctx::DatasetCtx;
 use sluice_commands::{Args, CmdError, Outcome, Run};
 use sluice_keyspace::{Dataset, Event, Key};
 
-/// A slot with at most this many keys is emptied key by key in about 0.1 ms, because detaching the keys to
+/// A slot with at most this many keys is emptied key by key, which takes about 0.1 ms; detaching the keys to
 /// free them later would take as long.
 const FEW_KEYS: usize = 256;
 

@@ -14,7 +14,7 @@ pub(super) fn key_slot(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Number of keys of a slot in the caller's database; 0 while they are being deleted (G-22).
+/// Number of keys of a slot in the caller's database; 0 while the slot's keys are being deleted (G-22).
 fn keys_in_slot(ctx: &ClusterCtx<'_>, slot: u16) -> usize {
     match ctx.keyspace.is_leaving(slot) {
         true => 0,

@@ -90,7 +90,7 @@ fn send(bytes: &Bytes, reply: &mut Reply<'_>) {
     }
 }
 
-/// Runs of adjacent slots of one owner: first slot, last slot, index of the owner.
+/// Runs of adjacent slots with one owner, each as first slot, last slot and index of the owner.
 fn runs(map: &SlotMap) -> Vec<(usize, usize, usize)> {
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
     for (slot, owner) in map.owners.iter().enumerate() {

@@ -5,7 +5,7 @@ use crate::ctx::ClusterCtx;
 use sluice_cluster::{ClusterInput, HashSlot, MigrationInput, SlotSet, SlotsToMove};
 use sluice_commands::{Args, CmdError, Outcome, Run};
 
-/// CLUSTER MIGRATESLOTS begins to move slots, each group to a node. Nothing begins unless
+/// CLUSTER MIGRATESLOTS begins to move slots, each group to a node. No migration begins unless
 /// all groups are valid; the migrations continue after the reply.
 pub(super) fn migrate(ctx: &mut ClusterCtx<'_>, args: Args<'_>) -> Run {
     let groups = parse_groups(ctx, args)?;

@@ -14,7 +14,7 @@ pub(super) enum RangesJudge<'a> {
 }
 
 /// Parses ranges, each a first and a last slot, from argument `at` on up to the first argument that is no
-/// number. Returns the position of that argument, too. Without `judge` the slots are not checked against the
+/// number. Also returns the position of that argument. Without `judge` the slots are not checked against the
 /// map. There are at most as many ranges as slots, because ranges may not overlap.
 pub(super) fn parse(
     args: Args<'_>,

@@ -30,7 +30,7 @@ impl<'a> ScanCursor<'a> {
         let (braced, number) = split(rest, b'-')?;
         let tag = braced.strip_prefix(b"{")?.strip_suffix(b"}")?;
         let is_tag = (1..=3).contains(&tag.len()) && tag.iter().all(u8::is_ascii_alphanumeric);
-        // A mark has no brace; otherwise another tag than the intended one would determine the slot.
+        // A mark must not contain a brace, because the cursor's slot would then be that of another tag.
         let is_mark = table.len() == MARK_BYTES && table.iter().all(|byte| MARK_FROM_TO.contains(byte));
         let is_table = table == NO_TABLE || is_mark;
         if !is_tag || !is_table || number.is_empty() || !number.iter().all(u8::is_ascii_digit) {
@@ -41,7 +41,8 @@ impl<'a> ScanCursor<'a> {
     }
 
     /// The position at which the walk continues in this node's tables; `mine` is this node's mark. A cursor
-    /// of another node, or a number of another slot than the tag's, means the beginning of the slot.
+    /// of another node, or a number that belongs to another slot than the tag, means the beginning of the
+    /// tag's slot.
     fn number_here(&self, mine: &[u8]) -> u64 {
         let is_mine = self.table == mine && slot_of_cursor(self.number) == self.slot;
         if is_mine { self.number } else { u64::from(self.slot) }
@@ -59,9 +60,9 @@ const MARK_BYTES: usize = 6;
 /// The range of bytes in a mark.
 const MARK_FROM_TO: std::ops::RangeInclusive<u8> = b'0'..=b'0' + 63;
 
-/// The mark of a node in its cursors: 32 bits of the keyed hash of a constant, six bits a character. A
-/// Valkey node computes its mark in another way, from the seed alone, so nodes of both kinds with the same
-/// `hash-seed` do not accept each other's numbers (N-8).
+/// The mark of a node in its cursors: 32 bits of the keyed hash of a constant, six bits a character. A Valkey
+/// node computes its mark in another way, from the seed alone. So a Valkey node and a Sluice node with the
+/// same `hash-seed` do not accept the numbers in each other's cursors (N-8).
 fn mark(hasher: KeyHasher) -> [u8; MARK_BYTES] {
     let bits = (hasher.hash(b"CLUSTERSCAN") as u32).max(1);
     std::array::from_fn(|at| b'0' + (bits.unbounded_shr(6 * (MARK_BYTES - 1 - at) as u32) & 63) as u8)
@@ -73,7 +74,7 @@ fn end_of_run(map: &SlotMap, slot: u16) -> u16 {
     (slot..SLOT_COUNT).take_while(|other| owner(*other) == owner(slot)).last().unwrap_or(slot)
 }
 
-/// The cursor at the beginning of a slot; `0`, the end, for the number after the last slot.
+/// The cursor at the beginning of a slot; for the number after the last slot `0`, which ends the scan.
 fn beginning_of(slot: u16) -> Vec<u8> {
     match slot < SLOT_COUNT {
         true => [NO_TABLE, b"-{", &slot_tag(slot), b"}-0"].concat(),
@@ -112,7 +113,7 @@ pub(super) fn clusterscan(ctx: &mut ReadCtx<'_>, map: &SlotMap, args: Args<'_>) 
         return Err(CmdError::text("ERR Cursor slot mismatch with SLOT argument"));
     }
     match of_pattern {
-        // The pattern's slot is not the one to scan, so no name can match.
+        // The pattern matches only names in a slot that is not scanned here, so no name can match.
         Some(other) if wanted.is_some() && other != cursor.slot => return reply_no_keys(ctx, b"0"),
         Some(other) if other > cursor.slot => return reply_no_keys(ctx, &beginning_of(other)),
         Some(other) if other < cursor.slot => return reply_no_keys(ctx, b"0"),

@@ -63,7 +63,8 @@ fn tell_replicas(ctx: &mut ClusterCtx<'_>, command: &ClusterCommand<'_>, timeout
 /// Time for which SETSLOT waits for the replicas without the option TIMEOUT, in ms.
 const WAIT_MS: u64 = 2_000;
 
-/// The option TIMEOUT (O-2). Unknown words after the action are ignored, as in the reference.
+/// The value of the option TIMEOUT, in ms (O-2). Unknown words after the action are ignored, as in the
+/// reference.
 fn timeout_ms(args: Args<'_>, from: usize) -> Result<u64, CmdError> {
     let Some(at) = (from..args.len()).find(|at| args.is(*at, "TIMEOUT")) else { return Ok(WAIT_MS) };
     if at + 1 == args.len() {

@@ -34,7 +34,7 @@ impl Metric {
     }
 }
 
-/// A slot with its key count and counters.
+/// A slot with the number of its keys and its counters.
 #[derive(Clone, Copy)]
 struct SlotNumbers {
     slot: HashSlot,
@@ -135,7 +135,7 @@ fn shard_owner(map: &SlotMap) -> Option<usize> {
     position.map(|position| position + 1)
 }
 
-/// The slots from `first` to `last` that this shard owns, with their numbers.
+/// The slots from `first` to `last` that this shard owns, with their key counts and counters.
 fn numbers(ctx: &ClusterCtx<'_>, first: u16, last: u16) -> Vec<SlotNumbers> {
     let map = &ctx.mode.map;
     let Some(owner) = shard_owner(map) else { return Vec::new() };

@@ -3,10 +3,10 @@
 //!
 //! The meaning of a message depends on the sender. ESTABLISH from a client begins an import, if the
 //! node's machine permits it: from then on the client counts as the source node, and its connection belongs
-//! to the job. The stream of a primary, and an append-only file, contain the begin and the end of a
-//! migration: ESTABLISH hides the slots, FINISH shows them. Keys arrive by ordinary commands between the
-//! two, and keys of a failed migration are deleted by ordinary commands before FINISH. The other
-//! messages, which the stream of a Valkey primary also contains, have no effect there.
+//! to the job. The stream of a primary, and an append-only file, mark the beginning of a migration with
+//! ESTABLISH, which hides the slots, and the end with FINISH, which shows them. Keys arrive by ordinary
+//! commands between the two, and keys of a failed migration are deleted by ordinary commands before FINISH
+//! . The other messages, which the stream of a Valkey primary also contains, have no effect there.
 
 use super::ranges::{self, RangesJudge};
 use crate::cluster::slot_moves::{Establishing, move_of};
@@ -34,7 +34,7 @@ pub(super) fn syncslots(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     }
 }
 
-/// Handles a report of a migration in the stream of a primary or in a log.
+/// Handles a report of a migration in the stream of a primary or in an append-only file.
 fn told(ctx: &mut ImportsCtx<'_>, args: Args<'_>) -> Run {
     if args.is(2, "ESTABLISH") {
         let import = parse_establish(args, None)?;
@@ -126,13 +126,13 @@ fn step(ctx: &mut ImportsCtx<'_>, input: MigrationInput<'_>) {
     }
 }
 
-/// The name or id after the word at this position.
+/// The argument after the word at `at`, which is a name or an id.
 fn id(args: Args<'_>, at: usize) -> Result<[u8; IMPORT_NAME_LEN], CmdError> {
     let word = args.get(at + 1).ok_or(CmdError::Syntax)?;
     word.try_into().map_err(|_| CmdError::Syntax)
 }
 
-/// Stores a parsed value; an error if the word occurs twice.
+/// Stores the parsed value of an option; an error if the option occurs twice.
 fn put<T>(into: &mut Option<T>, value: T) -> Result<(), CmdError> {
     if into.replace(value).is_some() { Err(CmdError::Syntax) } else { Ok(()) }
 }

@@ -120,7 +120,7 @@ pub(super) fn set(ctx: &mut ServerCtx<'_>, args: Args<'_>) -> Run {
     Ok(Outcome::Done)
 }
 
-/// Warns if the limit is already exceeded, because that has effects at once.
+/// Warns if the memory in use already exceeds the limit, because the limit takes effect at once.
 fn warn_of_maxmemory(ctx: &mut ServerCtx<'_>) {
     let limit = ctx.control.limits.maxmemory;
     let used = ctx.process.counted_memory(ctx.keyspace);

@@ -33,7 +33,7 @@ struct Sub {
 
 const ANY: usize = usize::MAX;
 
-/// Subcommands that change the data, refused during a load.
+/// Subcommands that change the data and are therefore refused during a load.
 const CHANGE_DATA: [&str; 3] = ["LOADAOF", "POPULATE", "RELOAD"];
 
 /// All subcommands, in the order of HELP.

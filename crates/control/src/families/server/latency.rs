@@ -77,7 +77,7 @@ pub(super) fn histogram(ctx: &mut ReportCtx<'_>, args: Args<'_>) -> Run {
         table::ALL.iter().for_each(|spec| add(spec));
     }
     for name in args.iter_from(2) {
-        // The name of a container stands for its subcommands, too.
+        // The name of a container also stands for its subcommands.
         let Some(spec) = lookup_full(name) else { continue };
         add(spec);
         spec.subcommands.iter().for_each(|sub| add(sub));

@@ -1,4 +1,4 @@
-//! SAVE and BGSAVE.
+//! SAVE, BGSAVE and BGREWRITEAOF.
 
 use crate::ctx::ServerCtx;
 use crate::persistence::saving;
@@ -68,7 +68,7 @@ fn cancel(ctx: &mut ServerCtx<'_>) -> Run {
 }
 
 /// BGREWRITEAOF: requests a rewrite that begins after this command, or later if background work is in
-/// progress or in a transaction.
+/// progress or the command runs in a transaction.
 pub(super) fn bgrewriteaof(ctx: &mut ServerCtx<'_>, _: Args<'_>) -> Run {
     let is_busy = ctx.control.works_in_background();
     if ctx.control.persistence.rewriting.began_s.is_some() {

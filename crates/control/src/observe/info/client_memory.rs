@@ -2,8 +2,9 @@
 
 use sluice_session::Session;
 
-/// Up to this many clients, a sample inspects each; for more it uses the sums of the cron's last complete
-/// pass. Inspecting a client costs some cache misses: ten thousand would take a millisecond or two.
+/// With at most this many clients, a sample of the memory figures inspects each client; with more, it uses
+/// the sums of the cron's last complete pass. Inspecting a client costs some cache misses: ten thousand would
+/// take a millisecond or two.
 pub const LOOKED_AT_MAX: usize = 256;
 
 /// Memory of clients, in bytes.

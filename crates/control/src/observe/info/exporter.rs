@@ -129,7 +129,7 @@ fn latencies(view: &View<'_>, out: &mut Sampler) {
     }
 }
 
-/// Slot migrations: the number in each state, and the progress of those running (V-10).
+/// Writes the number of slot migrations in each state, and the progress of the running ones (V-10).
 fn moves(view: &View<'_>, out: &mut Sampler) {
     let Some(mode) = view.control.cluster.as_deref() else { return };
     let mut states: BTreeMap<(&'static str, &'static str), u64> = BTreeMap::new();

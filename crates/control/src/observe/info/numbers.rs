@@ -30,7 +30,8 @@ pub(crate) struct MemoryReport {
     pub slot_imports: u64,
     /// Connections and streams of slot migrations from this node.
     pub slot_exports: u64,
-    /// Everything except data: startup, clients, replicas, buffers, links, and indexes of the keyspace.
+    /// Everything except data: startup, clients, replicas, slot migrations, buffers, links, and indexes of
+    /// the keyspace.
     pub overhead: u64,
     /// `used` minus `overhead`: the keys and values.
     pub dataset: u64,

@@ -121,7 +121,7 @@ pub(super) fn clients(view: &View<'_>, out: &mut dyn Sink) {
     let (reason, actions, left) = match (pause.active(view.now), pause.all) {
         _ if control.replication.failover.is_some() => ("failover_in_progress", "write", i64::MAX - now_ms),
         (is_clients, all) if cluster_left.is_some() => {
-            // Of two pauses the longer duration and the wider scope are shown.
+            // If two pauses are in force, the longer duration and the wider scope are shown.
             let left = if is_clients { pause.until_ms - now_ms } else { 0 };
             let actions = if is_clients && all { "all" } else { "write" };
             ("failover_in_progress", actions, left.max(cluster_left.unwrap_or(0)))
@@ -222,7 +222,7 @@ pub(super) fn persistence(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::CURRENT_FORK_PERC, FieldValue::Decimal(percent, 2));
     out.add(field::CURRENT_SAVE_KEYS_PROCESSED, job.captured);
     out.add(field::CURRENT_SAVE_KEYS_TOTAL, job.total);
-    // Fields without a counterpart in the reference.
+    // The next fields have no counterpart in the reference.
     out.add(field::CURRENT_SAVE_KEYS_CHANGED, changed);
     out.add(
         field::CURRENT_SAVE_HELD_BYTES,
@@ -333,8 +333,8 @@ pub(super) fn stats(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::ACL_ACCESS_DENIED_DB, refused.database);
 }
 
-/// Writes the counters of compaction. Moved blocks and moved keys have the same number, because an entry is
-/// one block.
+/// Writes the counters of compaction. The numbers of moved blocks and of moved keys are equal, because an
+/// entry is one block.
 fn compaction(view: &View<'_>, out: &mut dyn Sink) {
     let compaction = &view.stats.compaction;
     let current_ms = compaction.current_ms(view.now.unix_ms());
@@ -400,7 +400,8 @@ fn events(view: &View<'_>, out: &mut dyn Sink) {
     out.add(field::INSTANTANEOUS_EVENTLOOP_DURATION_USEC, stats.rates.cycle_us.mean());
 }
 
-/// Replies produced on threads of their own, which the reference does not have.
+/// Writes the counters of slow reads: replies produced on threads of their own, which the reference does not
+/// have.
 fn slow_reads(view: &View<'_>, out: &mut dyn Sink) {
     let reads = &view.control.clients.slow_reads;
     out.add(field::SLOW_READS_RUNNING, reads.running);
@@ -495,7 +496,7 @@ fn replica(view: &View<'_>, role: &ReplicaRole, out: &mut dyn Sink) {
     out.add(field::MASTER_LAST_IO_SECONDS_AGO, silent_s);
     out.add(field::MASTER_SYNC_IN_PROGRESS, u8::from(is_transfer));
     // The offset is shown as 1, the reference's number for an unknown offset, while a snapshot is about to
-    // replace the data: such data must not make this server look fit for promotion.
+    // replace the data, so that a server with such data does not look fit for promotion.
     let stays = !role.link.is_committed() && (role.is_up() || role.can_resume);
     let offset = if stays { control.replication.stream.offset } else { 1 };
     out.add(
@@ -620,7 +621,7 @@ pub(super) fn scripting_engines(view: &View<'_>, out: &mut dyn Sink) {
         ValuePart::shown("memory_overhead", 0u64),
     ];
     out.add_at(field::ENGINE, 0, FieldValue::Parts(&parts));
-    // Fields that the reference does not have.
+    // The next fields do not exist in the reference.
     out.add(field::SCRIPTS_SLICES, view.stats.iteration.script_slices);
     out.add(field::SCRIPTS_MAXMEMORY_OVERRUN_BYTES, view.stats.eviction.script_overrun_max);
 }

@@ -35,7 +35,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The replicas, in order of arrival.
+    /// The replicas, in the order of [`Control::replicas`].
     pub(crate) fn replicas(&self) -> Vec<&'a Session> {
         let (asker, sessions) = (self.asker, self.sessions);
         let find = |key| asker.filter(|asker| asker.key == key).or_else(|| sessions.get(key));

@@ -9,7 +9,7 @@ use sluice_base::LogLevel;
 use sluice_cluster::NodeId;
 use sluice_session::{ReplicaState, Session, Sessions};
 
-/// First version of replicas that understand the order to take over (M10).
+/// Replicas of this version and of later ones understand the order to take over (M10).
 const TAKES_ORDERS: u32 = 9 << 16;
 
 /// The next step of a pending shutdown.
@@ -30,7 +30,8 @@ pub enum EndStep {
     GiveUp,
 }
 
-/// The next step of the pending shutdown. With `breaks_off` the end of a busy script is not waited for.
+/// The next step of the pending shutdown. With `breaks_off`, the shutdown does not wait for the end of a busy
+/// script.
 pub fn next_step(control: &Control, sessions: &Sessions, breaks_off: bool, now_ms: u64) -> EndStep {
     let Some(pending) = control.persistence.pending_end.as_deref().filter(|pending| !pending.is_over) else {
         return EndStep::Wait;

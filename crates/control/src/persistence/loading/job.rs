@@ -104,8 +104,8 @@ impl LoadJob {
     }
 }
 
-/// Passes on the log lines of libraries while they are made, and stops this work at once if the load is
-/// stopped.
+/// Passes on the log lines of libraries while the libraries are made, and stops this work at once if the load
+/// is stopped.
 struct FileWatch<'a, 'b>(&'a mut Reporter<'b>);
 
 impl LoadWatch for FileWatch<'_, '_> {

@@ -83,7 +83,8 @@ impl LoadUnderWay {
     pub(crate) fn figures(&self, now: Now) -> LoadFigures {
         let [total_bytes, loaded_bytes, rdb_used_memory] = self.progress.bytes();
         let spent_s = u64::try_from(now.unix_s() - self.began.unix_s()).unwrap_or(0);
-        // Without a known size, the memory that the writer had in use is the estimate.
+        // If the size is unknown, the memory that the server had in use when it wrote the file serves as an
+        // estimate.
         let expected = if total_bytes > 0 { total_bytes } else { rdb_used_memory };
         let percent = if expected > 0 { loaded_bytes as f64 * 100.0 / expected as f64 } else { 0.0 };
         let left = if expected > 0 {

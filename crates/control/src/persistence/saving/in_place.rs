@@ -91,7 +91,7 @@ pub(crate) const BEHIND_SYNC: &str =
 pub(crate) const BEHIND_BASE: &str =
     "Not saving: the RDB file is about to become the base of the append-only file.";
 
-/// Logged if a save would replace a file that was loaded only in part.
+/// The log line if a save would replace a file that was loaded only in part.
 pub const PARTLY_LOADED: &str = "Not saving: the RDB file of this name holds keys or records that were skipped at the load, \
                              and they would be lost. Set another dbfilename, or move that file and restart without it.";
 
@@ -209,8 +209,8 @@ pub fn prepare_end(
         let is_written = control.persistence.rewriting.began_s.is_some();
         match force || ending == Ending::NoSave {
             true => process.log(LogLevel::Warning, "Writing initial AOF. Exit anyway."),
-            // There is nothing to wait for: a server whose disk has no room for a base must still be
-            // able to end.
+            // No base is being written, so there is nothing to wait for; a server whose disk has no room for
+            // a base must still be able to end.
             false if !is_written => process.log(LogLevel::Warning, NO_FIRST_BASE),
             false => {
                 process.log(LogLevel::Warning, "Writing initial AOF, can't exit.");

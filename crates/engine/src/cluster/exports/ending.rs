@@ -8,7 +8,7 @@ pub(super) fn exports_of(control: &mut Control) -> Option<&mut SlotExports> {
     control.cluster.as_deref_mut().map(|mode| mode.exports_mut())
 }
 
-/// Removes an export, with its walk; writers that it held go on.
+/// Removes an export, with its walk; writers that it held continue.
 pub(super) fn drop_export(
     keyspace: &mut Keyspace,
     control: &mut Control,
@@ -26,7 +26,7 @@ pub(super) fn drop_export(
 }
 
 /// Ends an export that cannot go on. An export whose slots the other node may own by now continues, and its
-/// writers stay held: that node has all data, and new writes on this node would be lost.
+/// writers stay held, because that node has all data, and new writes on this node would be lost.
 pub(super) fn fail_export(keyspace: &mut Keyspace, control: &mut Control, id: ExportId, why: String) {
     if exports_of(control).and_then(|exports| exports.job(id)).is_some_and(|job| job.is_granted()) {
         return;

@@ -32,7 +32,7 @@ pub(crate) struct TappedCommand<'a> {
     pub changes: u64,
 }
 
-/// Adds the changes of a command to the streams: see the module.
+/// Adds the changes of a command to the streams, in the order that the top of this file gives.
 #[cold]
 pub(crate) fn tap(
     keyspace: &mut Keyspace,

@@ -1,5 +1,5 @@
 //! Checks that a command accesses only the keys, databases and channels that it declares, and that the ACL
-//! refuses it to a user without rights to them.
+//! refuses the command to a user without rights to these.
 
 use super::{DeclaredKeysCheck, RightsProbes};
 use crate::engine::Engine;
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_declared_are_found() {
-        // A row has the call, which runs in database 0; then the keys accessed, each as a database, a key,
-        // and `!` if the key is changed; last, whether the check accepts them.
+        // Each row has the call, which runs in database 0; the keys accessed, each written as a database, a
+        // key, and `!` if the key is changed; and whether the check accepts the accesses.
         let cases = [
             ("GET a", "0a", true),
             ("GET a", "0b", false),
@@ -210,7 +210,7 @@ mod tests {
             ("MOVE a 2", "1a", false),
             ("ZUNION 2 a b", "0a 0b", true),
             ("ZUNION 1 a b", "0a 0b", false),
-            // The call is not valid: no key is declared.
+            // The call is not valid, so no key is declared.
             ("ZUNION x a b", "0a", false),
             // One of two key specs matches.
             ("PFMERGE a", "0a!", true),

@@ -72,9 +72,9 @@ pub struct Asked<'a> {
     pub session: &'a Session,
     /// The client of the session.
     pub caller: &'a Caller,
-    /// The control plane, to look at.
+    /// The control plane, for reading.
     pub control: &'a Control,
-    /// The data, to look at.
+    /// The data, for reading.
     pub keyspace: &'a Keyspace,
     /// Time at which the command would run.
     pub now: Now,
@@ -139,8 +139,9 @@ impl<'a> Asked<'a> {
         Asked { spec, args, flags, session, caller, control, keyspace, now, room, standing, call: Some(call) }
     }
 
-    /// Whether the request was postponed before this server's role changed, and its wait is not over: another
-    /// server is still to take over, or a CLIENT PAUSE to end. A command of EXEC or of a script never waits.
+    /// Whether the request was postponed before this server's role changed, and its wait is not over, because
+    /// another server has not taken over yet, or a CLIENT PAUSE has not ended. A command of EXEC or of a
+    /// script never waits.
     pub(super) fn waits_through_failover(&self) -> bool {
         let is_in_progress =
             self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress);
@@ -195,11 +196,11 @@ fn flags_of_script(command: Flags, script: ScriptFlags) -> Flags {
 /// Kinds of commands that the gate distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
-    /// A client's request. EXEC is one, asked with the flags of all queued commands.
+    /// A client's request, including EXEC, which is checked with the flags of all queued commands.
     Client,
     /// A command from this server's primary, which has checked it.
     Primary,
-    /// A command that MULTI has queued, at EXEC.
+    /// A command that MULTI has queued, when EXEC is about to run it.
     Queued,
     /// A call of a script that a client has sent.
     Call,
@@ -283,7 +284,7 @@ pub(crate) struct CallRights {
     /// The script has declared that it writes nothing.
     pub is_read_only: bool,
     /// There was no memory when the script began, the script has not declared `allow-oom`, and it has not
-    /// written yet. With `script-deny-oom-calls`: there is no memory now.
+    /// written yet. With `script-deny-oom-calls`, the condition is that there is no memory now.
     pub is_full: bool,
     /// The script has written: checks that could stop it half done are not asked any more.
     pub has_written: bool,

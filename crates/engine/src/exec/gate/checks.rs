@@ -23,9 +23,9 @@ use sluice_control::users::rights;
 use sluice_scripts::shebang::runs_script;
 use sluice_session::{Authentication, Caller};
 
-/// The checks in the order in which the reference asks them. Existence and arity come before all of these:
-/// they need no state, so an I/O thread can check them; only the main thread knows whether NOAUTH is the
-/// answer instead.
+/// The checks in the order in which the reference asks them. The checks of existence and arity come before
+/// all of these. They need no state, so an I/O thread can make them; only the main thread knows whether
+/// NOAUTH is the answer instead.
 pub(super) const CHECKS: &[Check] = &[
     // This check comes before all others, because their answers may differ once the open unit, a suspended
     // transaction or script, has ended. Acknowledgements of replicas change nothing and pass.
@@ -38,7 +38,7 @@ pub(super) const CHECKS: &[Check] = &[
         ask: |asked| {
             let acknowledges = asked.spec.id == server::REPLCONF.id && asked.caller.replica.is_some();
             // While a script is busy, clients pass here, and get the error of the check `busy`. Commands of
-            // other servers must not be lost: they wait.
+            // other servers must not be lost, so they wait.
             let is_sent = asked.caller.is_primary() || asked.caller.is_import();
             let is_told = *asked.control.scripts.is_busy && !is_sent;
             let is_forgotten =
@@ -280,8 +280,8 @@ pub(super) const CHECKS: &[Check] = &[
             let load = asked.control.persistence.load.as_ref()?;
             let names_primary = [server::REPLICAOF.id, server::SLAVEOF.id].contains(&asked.spec.id);
             let is_allowed = match &asked.session.transaction {
-                // REPLICAOF is accepted during this load: the new role waits for the end of the load (D-3),
-                // so the client need not ask again.
+                // REPLICAOF is accepted during this load, because the new role waits for the end of the load
+                // (D-3); the client need not ask again.
                 None if names_primary && asked.control.awaits_sync_file() => true,
                 _ if load.is_async() => !asked.flags.has(Flags::NO_ASYNC_LOADING),
                 Some(transaction) if is_exec(asked.spec) => {
@@ -290,7 +290,7 @@ pub(super) const CHECKS: &[Check] = &[
                 Some(_) | None => asked.spec.flags.has(Flags::LOADING),
             };
             (!is_allowed).then(|| match asked.caller.is_primary() {
-                // Commands of the primary must not be lost: they wait.
+                // Commands of the primary must not be lost, so they wait.
                 true => Verdict::Postpone,
                 false => Verdict::reject(CmdError::LOADING),
             })
@@ -455,8 +455,8 @@ const READ_ONLY_SCRIPT: &str = "Write commands are not allowed from read-only sc
 /// Error for a script's call whose answer may be out of date.
 const STALE_CALL: &str = "Can not execute the command on a stale replica";
 
-/// Whether the flags of the inner commands decide: EXEC's queued commands, or those that a script's
-/// first line declares.
+/// Whether a command is judged by the flags of what it runs: the flags of EXEC's queued commands, or those
+/// that a script's first line declares.
 fn is_judged_inside(spec: &Spec) -> bool {
     is_exec(spec) || runs_script(spec)
 }

@@ -167,7 +167,8 @@ impl Engine {
             self.core.close_own_unit(unit);
             return self.end_open_unit(process);
         };
-        // Messages that other clients have sent this client meanwhile precede the reply.
+        // Messages that other clients have sent to this client while the unit was suspended precede the
+        // reply.
         let pushed = std::mem::replace(&mut session.outbox, reply);
         self.core.control.clients.pubsub.outgoing.own = own_messages;
         let mut now = process.now();
@@ -226,8 +227,8 @@ impl Engine {
         self.end_open_unit(process);
     }
 
-    /// Keeps a session that has ended if it is that of the open unit's client: the unit goes on with it. Any
-    /// other session is dropped.
+    /// Keeps a session that has ended if it belongs to the open unit's client, because the unit continues
+    /// with it. Drops any other session.
     pub(crate) fn keep_orphan(&mut self, session: Box<Session>) {
         if let Some(open) = self.open.as_mut().filter(|open| open.client == session.key) {
             open.orphan = Some(session);

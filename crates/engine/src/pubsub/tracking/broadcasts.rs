@@ -46,7 +46,8 @@ impl Delivery<'_> {
         let tracking = &self.control.clients.tracking;
         let trackers = tracking.prefixes.clients_after(broadcast, piece.told).take(CLIENTS_AT_ONCE);
         let trackers: Vec<Tracker> = trackers.collect();
-        // Sorted by view (the names that a user may read), so that the clients of a user are adjacent.
+        // The receivers are sorted by view (the names that a user may read), so that the clients of a user
+        // are adjacent.
         let mut receivers: Vec<(ViewId, Option<SessionKey>, SessionKey)> = Vec::with_capacity(trackers.len());
         for client in trackers.iter().filter_map(|tracker| tracking.live(*tracker)) {
             let user = self.sessions.get(client.key).map(|session| session.caller.user());

@@ -38,7 +38,7 @@ struct CallRefusal {
 }
 
 impl Engine {
-    /// Serves a request of a run that has stopped for it.
+    /// Serves the request for which a run has stopped.
     pub(crate) fn serve_script(
         &mut self,
         run: &mut ScriptRun,

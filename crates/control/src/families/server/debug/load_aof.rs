@@ -32,8 +32,8 @@ pub(super) fn load_aof(ctx: &mut DebugCtx<'_>, _: Args<'_>) -> Run {
     Ok(Outcome::Wait(Box::new(WaitFor::Load)))
 }
 
-/// A transaction is refused, because its earlier commands are appended only when it ends: the loaded file,
-/// and thus the data, would lack them.
+/// A transaction is refused, because its earlier commands are appended only when it ends, so that the loaded
+/// file, and thus the data, would lack them.
 const IN_TRANSACTION: CmdError = CmdError::text("ERR DEBUG LOADAOF is not allowed in transactions");
 const NO_BASE: CmdError = CmdError::text(
     "ERR The append only file was turned on, and the rewrite that makes its first base has not ended yet",

@@ -11,8 +11,8 @@ use sluice_commands::{Args, CmdError, Outcome, Run, WaitFor};
 use sluice_config::param;
 use sluice_snapshot::{Duplicates, LoadThread};
 
-/// Loads the file into new databases. Outside of a transaction, the old ones are freed once the file's header
-/// is known to be valid. NOFLUSH loads into the present databases.
+/// Loads the file into new databases. Outside of a transaction, the old databases are freed once the file's
+/// header is known to be valid. NOFLUSH loads into the present databases.
 pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
     let (mut saves, mut old, mut duplicates) = (true, OldData::Freed, Duplicates::Refused);
     for i in 2..args.len() {
@@ -23,9 +23,9 @@ pub(super) fn reload(ctx: &mut DebugCtx<'_>, args: Args<'_>) -> Run {
             () => return Err(UNKNOWN_OPTION),
         }
     }
-    // With NOFLUSH the data goes to the load's thread, which is impossible while a save or a rewrite of the
-    // append-only file writes the data. Without NOFLUSH the data will be freed, so a save in progress may be
-    // broken off.
+    // With NOFLUSH the data goes to the load's thread, which is impossible while a background job (a save, a
+    // rewrite, or a snapshot for replicas) writes the data. Without NOFLUSH the data will be freed, so a save
+    // in progress may be broken off.
     if old == OldData::Filled && ctx.control.persistence.is_writing {
         return Err(CmdError::text("ERR Background save already in progress"));
     }

@@ -28,7 +28,7 @@ pub(super) fn draw(event: &str, series: &Series, now_s: i64) -> String {
     text
 }
 
-/// The level of a value over all rows, from the bottom.
+/// The level of a value, counted over all rows from the bottom.
 fn level(ms: u64, low: u64, high: u64) -> usize {
     let steps = ROWS * LEVELS.len();
     if high == low {

@@ -87,8 +87,8 @@ impl Control {
                 let (loaded, expired) = load.keys();
                 self.persistence.last_load = LoadCounts { loaded, expired, ..LoadCounts::default() };
                 if load.has_freed {
-                    // No save may replace the file: it has data that was freed in memory and could not be
-                    // loaded.
+                    // No save may replace the file, because it has data that was freed in memory and could
+                    // not be loaded.
                     self.persistence.partly_loaded.snapshot = Some(self.snapshot_file());
                 }
                 Err(why)

@@ -1,7 +1,7 @@
 //! Loading an append-only file by a second engine: the work of a load on its thread.
 //!
 //! Invariants: (1) the second engine has no clients, no streams and no files: requests to the process are
-//! refused or ignored, and no command of a log makes any; (2) the keyspace is given back even if the load
+//! refused or ignored, and no command of a log makes any; (2) the keyspace is returned even if the load
 //! fails; (3) only the last file may end within a record or a transaction, with `aof-load-truncated`, and is
 //! cut off there before the load has succeeded; (4) bytes that are cut off are kept in another file.
 
