@@ -91,7 +91,7 @@ impl Form {
         }
     }
 
-    /// The form of a head word. Panics on a number that no form has: memory is corrupt.
+    /// The form of a head word. Panics if no form has the number, because memory is then corrupt.
     #[inline]
     fn of(word: u32) -> Form {
         match word >> FORM_SHIFT & 31 {
@@ -366,7 +366,7 @@ fn unknown(number: u32) -> ! {
     panic!("an entry of form {number}, which does not exist: memory is corrupt")
 }
 
-/// Panics: the form and the value have different types, so memory is corrupt.
+/// Panics because the form and the value have different types, which means that memory is corrupt.
 #[cold]
 pub(crate) fn corrupt_entry() -> ! {
     panic!("an entry's form and its value are of two types: memory is corrupt")

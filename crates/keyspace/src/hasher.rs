@@ -39,8 +39,8 @@ impl KeyHasher {
         KeyHasher { seed, layout }
     }
 
-    /// The hash of a key. Cost: one round for each 8 bytes and four more; with [`Layout::PerSlot`] a
-    /// checksum of the key too.
+    /// The hash of a key. Cost: one round for each 8 bytes of the key, and four more; with
+    /// [`Layout::PerSlot`] also a checksum of the key.
     #[inline]
     pub fn hash(self, key: &[u8]) -> u64 {
         let hash = self.hash_without_slot(key);

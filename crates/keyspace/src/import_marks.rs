@@ -37,8 +37,8 @@ impl Keyspace {
         self.imports.is_leaving(slot)
     }
 
-    /// The slots whose keys are being deleted, in order. Cost: one step if there are none, otherwise one
-    /// for each 64 slots and each of these.
+    /// The slots whose keys are being deleted, in order. Cost: one step if there are none, otherwise one step
+    /// for each group of 64 slots, and one for each slot that is being deleted.
     pub fn leaving(&self) -> impl Iterator<Item = u16> + '_ {
         self.imports.leaving()
     }
@@ -48,13 +48,13 @@ impl Keyspace {
         self.dbs_mut().iter_mut().for_each(|db| db.tables.hidden.clone_from(&hidden));
     }
 
-    /// The imports, to begin and end some.
+    /// The handle with which imports are begun and ended.
     pub fn import_marks(&mut self) -> ImportMarks<'_> {
         ImportMarks { keyspace: self }
     }
 }
 
-/// The imports of a keyspace, to begin and end some. Keys are neither read nor changed.
+/// The imports of a keyspace, opened to begin and end imports. Keys are neither read nor changed.
 pub struct ImportMarks<'a> {
     keyspace: &'a mut Keyspace,
 }
@@ -70,8 +70,8 @@ impl ImportMarks<'_> {
         }
     }
 
-    /// Ends the import with this name: its slots are shown from now on, with all their keys. `None` if
-    /// there is none. Cost: as for [`ImportMarks::begin`].
+    /// Ends the import with this name: from now on its slots and all their keys are visible. `None` if there
+    /// is none. Cost: as for [`ImportMarks::begin`].
     pub fn end(&mut self, name: &[u8]) -> Option<SlotImport> {
         let ended = self.keyspace.imports.end(name)?;
         self.keyspace.tell_databases();

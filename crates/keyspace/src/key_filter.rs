@@ -50,8 +50,8 @@ impl KeyFilter {
         }
     }
 
-    /// Adds a key; the result is whether the filter has it now. If not, its part has no room, and must be
-    /// filled anew with all of its keys, this one included.
+    /// Adds a key; the result is whether the filter now contains the key. If not, its part has no room,
+    /// and must be filled anew with all of its keys, this one included.
     #[inline]
     #[must_use]
     pub fn add(&mut self, hash: u64) -> bool {
@@ -113,8 +113,9 @@ impl FilterPart {
     }
 }
 
-/// The bits of a hash within its word: the lowest 12 of the bits that choose the word. These 12 bits
-/// hardly affect the choice of the word as long as a part has fewer than 262,144 words.
+/// The two bits of a key within its word. They are selected by the lowest 12 of the hash bits that choose
+/// the word. These 12 bits hardly affect the choice of the word as long as a part has fewer than 262,144
+/// words.
 #[inline]
 fn bits_of(hash: u64) -> u64 {
     1 << (hash & 63) | 1 << (hash >> 6 & 63)
@@ -126,7 +127,7 @@ const PART_SHIFT: u32 = 30;
 /// Smallest number of bits that a part has for each of its keys.
 const BITS_PER_KEY_MIN: usize = 8;
 
-/// Bits for each key when a part is filled, which leaves room for half as many keys again.
+/// Number of bits for each key when a part is filled. This leaves room for half as many keys again.
 const BITS_PER_KEY: usize = 12;
 
 #[cfg(test)]
@@ -155,7 +156,7 @@ mod tests {
             let strangers = 100_000;
             let found = (0..strangers).filter(|_| filter.may_have(rng.next_u64())).count();
             assert!(found <= strangers / 10, "{keys}: {found}");
-            // Each key is added anew a few times at most, however many keys there are.
+            // On average, each key is added again at most four times, however many keys there are.
             assert!(refills <= 4 * keys, "{keys}: {refills}");
             if keys > 100_000 {
                 assert!(filter.footprint() < 2 * keys as usize, "{}", filter.footprint());

@@ -84,17 +84,17 @@ pub struct Access {
     pub touch: AccessUpdate,
     /// What happens to keys whose expiry has passed.
     pub expiry: ExpiryMode,
-    /// The command was accepted elsewhere: this server's primary has sent it, or it is read from the
-    /// AOF. Limits on clients' requests are not checked again. An import source counts as a client,
-    /// although it sees expired keys as the primary does.
+    /// Whether the command was accepted elsewhere, because this server's primary has sent it or because it is
+    /// read from the AOF. Limits on clients' requests are then not checked again. An import source counts as
+    /// a client, although it sees expired keys as the primary does.
     pub must_obey: bool,
 }
 
 /// What a look-up writes into an entry's access clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessUpdate {
-    /// Nothing is written: for a client with CLIENT NO-TOUCH (except in TOUCH), and for the server's own
-    /// work.
+    /// Nothing is written. This is for a client with CLIENT NO-TOUCH (except in TOUCH), and for the server's
+    /// own work.
     No {
         /// The access clock of new entries.
         fresh: u32,

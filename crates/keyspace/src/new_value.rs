@@ -9,14 +9,15 @@ use sluice_value::{Hash, List, PAGE_BYTES, Pages, Set, Stream, Value, Zset};
 /// A value to be stored under a key.
 #[derive(Debug)]
 pub enum NewValue<'a> {
-    /// A string in its canonical encoding: an integer where the bytes are one.
+    /// A string in its canonical encoding, which is an integer if the bytes are the decimal form of one.
     Str(&'a [u8]),
     /// A string whose bytes other owners may share. They become the value without a copy if they are too
     /// long for the entry.
     StrShared(&'a Bytes),
     /// A string that is the decimal form of an integer.
     Int(i64),
-    /// A string kept as bytes even if it is an integer, such as the result of INCRBYFLOAT.
+    /// A string that is stored as bytes even if they are the decimal form of an integer, such as the result
+    /// of INCRBYFLOAT.
     Plain(&'a [u8]),
     /// A string marked `raw`, whose bytes are copied.
     Raw(&'a [u8]),
@@ -54,7 +55,8 @@ impl NewValue<'_> {
     }
 }
 
-/// Length in bytes above which a string that is written whole, and must be copied for that, is kept in pages.
+/// Length in bytes above which a string is stored in pages if it is written as a whole and has to be copied
+/// for that.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
 
 /// A value whose location is decided: what the block holds, or a value that goes outside.

@@ -1,14 +1,14 @@
-//! Drivers over readiness: the kernel reports which calls would not block, and the driver makes them.
+//! Drivers over readiness: the kernel reports which calls would not block, and the driver makes those calls.
 //!
 //! Registrations are level-triggered. A source is registered when an operation first waits on it. Stopping to
 //! receive does not narrow the registration until an event arrives that no operation waits for, so stopping
 //! and starting again costs no system call; the end of a delayed send and a pause in accepting narrow the
 //! registration at once. A send is tried at once, and writability is requested only after the kernel refused.
 //!
-//! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of
-//! a closed source is recognised and counted as stale; (2) `slot.registered` is the last registration
-//! with the kernel; (3) every wanted condition of a slot is contained in `slot.registered`, or the slot's
-//! failure is pending in `deferred`.
+//! Invariants: (1) the kernel's key of a registration consists of the slot's index and generation, so an
+//! event of a closed source is recognised and counted as stale; (2) `slot.registered` is the last
+//! registration with the kernel; (3) every wanted condition of a slot is contained in `slot.registered`, or
+//! the slot's failure is pending in `deferred`.
 
 mod blocking;
 mod slot;
@@ -115,8 +115,8 @@ struct Current {
     follow_ups: u8,
 }
 
-/// Receives of one source that may follow the first in an iteration: one into the receiver's own buffer,
-/// and one of the bytes after that buffer. So a large value that has arrived is received in one iteration
+/// Receives of one source that may follow the first in an iteration: one into the receiver's own buffer, and
+/// one of the bytes after that buffer. Thus a large value that has arrived is received in one iteration
 /// together with the two bytes (CRLF) after it, and a source that never stops sending does not keep others
 /// waiting.
 const FOLLOW_UPS: u8 = 2;
@@ -284,8 +284,8 @@ impl<P: Poller> Readiness<P> {
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
         if input == InputMode::Accept {
-            // The action stays set, so this event continues until no connection is left to accept, or the
-            // iteration's budget is spent.
+            // The action stays set, so this event is handled again until no connection is left to accept, or
+            // the iteration's budget is spent.
             return self.accept(source, now_ns);
         }
         self.current.todo = 0;

@@ -14,9 +14,10 @@ use sluice_value::Value;
 pub struct Compacted {
     /// Number of entries moved.
     pub moved: u64,
-    /// Number of moves undone because no index pointed to the block. Always 0, except after a defect.
+    /// Number of moves undone because no index pointed to the block. Always 0, unless the server has a
+    /// defect.
     pub abandoned: u64,
-    /// There may be more to do: the budget was used up, or the step was spent on a sorted set.
+    /// Whether there may be more to do, because the budget was used up or the step was spent on a sorted set.
     pub has_more: bool,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Detached {
 /// The detached table of one slot.
 pub(super) struct DetachedTable {
     pub(super) table: Table,
-    /// The open cut was opened after the slot was detached (3).
+    /// Whether the open cut was opened after the slot was detached; see invariant (3).
     pub(super) is_ahead_of_cut: bool,
 }
 

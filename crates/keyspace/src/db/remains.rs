@@ -36,5 +36,5 @@ impl Db {
     }
 }
 
-/// Number of compaction steps that clearing a leaf counts for.
+/// Clearing a leaf counts as this many compaction steps.
 const STEPS_OF_LEAF: usize = 8;
