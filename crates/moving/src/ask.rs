@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 const KEYS_MAX: u64 = 10_000;
 /// The COUNT of each SCAN, so about the number of keys in a slice.
 const SLICE: &[u8] = b"100";
-/// At most this many slices of all databases together are read: the limit ends the search at a server whose
+/// At most this many slices of all databases together are read, so that the check also ends at a server whose
 /// SCAN finds no keys.
 const SLICES_MAX: usize = 400;
 /// At most this many keys of a slice are used, even if the server sends more.

@@ -220,7 +220,7 @@ struct Joining {
     written: usize,
 }
 
-/// Joins its arguments, strings and numbers: the operator `..` uses it for long results.
+/// Joins its arguments, which are strings and numbers. The operator `..` uses this function for long results.
 fn join(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let mut out = Vec::new();
     let len = joined_len(ctx.heap, &ctx.stack[ctx.base..ctx.top]);

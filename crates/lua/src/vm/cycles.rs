@@ -5,14 +5,14 @@ use crate::gc::{self, Roots};
 use crate::heap::SLICE_BYTES;
 use crate::object::Coroutine;
 
-/// Values that a slice of the collector processes after [`SLICE_BYTES`] allocated bytes, if the multiplier
-/// is 100 percent.
+/// Number of values that a slice of the collector processes after [`SLICE_BYTES`] allocated bytes, if the
+/// multiplier is 100 percent.
 const SLICE_WORK: usize = SLICE_BYTES / 16;
 
-/// Values that a slice processes when a full collection must end before the run continues.
+/// Number of values that a slice processes when a full collection must end before the run continues.
 pub(crate) const FULL_WORK: usize = 8192;
 
-/// Values that the collector processes for a unit of the budget.
+/// Number of values that the collector processes for a unit of the budget.
 const WORK_PER_UNIT: usize = 4;
 
 impl Machine {

@@ -143,8 +143,8 @@ fn place_varargs(
     Ok(base)
 }
 
-/// Sets slots to nil. Not inlined: the compiler would prepare the registers of such a loop before every
-/// instruction of a program, which cost a tenth of the time of short instructions.
+/// Sets slots to nil. The function is not inlined, because the compiler would prepare the registers of its
+/// loop before every instruction of a program, which cost a tenth of the time of short instructions.
 #[inline(never)]
 pub(super) fn empty(slots: &mut [Value]) {
     slots.fill(Value::NIL);

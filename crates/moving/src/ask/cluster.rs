@@ -56,11 +56,12 @@ fn own_open_slots(text: &[u8]) -> Vec<OpenSlotFact> {
     own.map_or_else(Vec::new, |node| node.open)
 }
 
-/// Parses the reply of CLUSTER NODES. [`NODES_MAX`] + 1 nodes are kept, and the asked one wherever it stands.
+/// Parses the reply of CLUSTER NODES. The first [`NODES_MAX`] + 1 nodes are kept, and also the asked node if
+/// its line comes later.
 pub(super) fn read(text: &[u8]) -> ClusterFacts {
     let (mut owned, mut nodes) = (vec![false; usize::from(SLOTS)], Vec::new());
     for line in text.split(|byte| *byte == b'\n') {
-        // The slots of every node count, also of those that are not kept.
+        // The slots of every node count as owned, even if the node itself is not kept.
         if let Some(node) = node_of(line, &mut owned)
             && (nodes.len() <= NODES_MAX || node.is_asked_one)
         {

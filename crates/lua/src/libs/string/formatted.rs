@@ -20,8 +20,8 @@ struct Formatting {
     at: usize,
     /// The index of the last used argument.
     argument: usize,
-    /// If a `%q`, or a `%s` with a long string, is being written: its form, and the number of the string's
-    /// bytes that are written.
+    /// Set while a `%q`, or a `%s` with a long string, is being written: the form of the string, and the
+    /// number of its bytes that were written.
     under_way: Option<(TextForm, usize)>,
 }
 
