@@ -484,6 +484,7 @@ impl DbMut<'_> {
     /// string's new length. An absent key counts as an empty string. The caller has checked the size limit.
     /// Large strings change in place.
     ///
+    /// # Errors
     /// The key holds another type; nothing has changed.
     pub fn write_at(
         &mut self,

@@ -67,7 +67,7 @@ pub struct EvictionPool {
     turn: usize,
     /// Random numbers that select the entries of the next choice and the one after it.
     draws: Option<[u64; 2]>,
-    /// The name of the key evicted last; its memory is reused for the next.
+    /// The name of the key evicted last; its memory is reused for the next name.
     name: Vec<u8>,
 }
 

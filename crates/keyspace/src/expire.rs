@@ -35,8 +35,8 @@ pub struct ExpireCycle {
     pub tolerated_percent: usize,
 }
 
-/// Progress of the cycle. Created once; [`ExpireWalk::begin`] begins each cycle with the database after
-/// the last one finished.
+/// Progress of the cycle. It is created once; [`ExpireWalk::begin`] begins each cycle with the database after
+/// the last one that was finished.
 #[derive(Debug, Default)]
 pub struct ExpireWalk {
     /// The database being visited, modulo the number of databases.
@@ -103,8 +103,8 @@ pub struct ExpireOutcome {
 /// many keys, has reached the end of the index, or has looked at as many buckets as are allowed.
 const KEYS_PER_STEP: usize = 8;
 
-/// Maximum number of fields that a step deletes. One command of the replication stream therefore deletes at
-/// most this many fields.
+/// Maximum number of fields that a step deletes. A command that the cycle adds to the replication stream
+/// therefore deletes at most this many fields.
 const FIELDS_PER_STEP: usize = 64;
 
 /// Maximum number of databases that a step looks at to find one with keys or fields that expire.
@@ -227,7 +227,7 @@ impl Keyspace {
     }
 
     /// Deletes expired fields of the next hash that has some; the result is the number of deleted fields, or
-    /// `None` if all hashes that were looked at are hidden.
+    /// `None` if only hashes of hidden or detached slots were looked at.
     fn expire_fields_of_one(&mut self, number: usize, now_ms: i64, effects: &mut Effects) -> Option<u64> {
         let db = &mut self.dbs_mut()[number];
         let name = match db.next_volatile_due(now_ms) {

@@ -16,7 +16,7 @@ impl Keyspace {
         self.imports.hidden().is_some_and(|hidden| hidden.has(usize::from(slot)))
     }
 
-    /// Makes walks, random choices and counts over a database leave out these slots, whose keys are being
+    /// Makes scans, random choices and counts over a database leave out these slots, whose keys are being
     /// deleted. Does nothing if keys have no slots. Cost: one step for each of these slots, each slot of an
     /// import and each database.
     pub fn hide_slots(&mut self, slots: impl Iterator<Item = u16>) {
@@ -26,7 +26,7 @@ impl Keyspace {
         }
     }
 
-    /// Ends the hiding of slots that [`Keyspace::hide_slots`] has hidden. Costs as much as hiding them.
+    /// Makes slots visible again that [`Keyspace::hide_slots`] has hidden. Costs as much as hiding them.
     pub fn show_slots(&mut self, slots: impl Iterator<Item = u16>) {
         self.imports.show(slots);
         self.tell_databases();

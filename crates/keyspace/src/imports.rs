@@ -1,6 +1,6 @@
 //! Slots in motion: imports in progress, which this server carries out or which a stream, a log or a snapshot
 //! has reported, and slots that were moved away, whose keys are being deleted. The keys of all these slots
-//! exist, but are hidden from walks, random choices and counts over a database.
+//! exist, but are hidden from scans, random choices and counts over a database.
 //!
 //! Invariants: (1) no two imports have a slot in common, and each has at least one, so there are at most
 //! 16,384 imports, and at most 16,384 ranges in all of them together; (2) the hidden slots are those of

@@ -30,7 +30,7 @@ pub(super) trait BlockingDriver: Driver {
     /// The way in which the operations of a file will be performed.
     fn path_of(&mut self, fd: &Arc<OwnedFd>, kind: FileKind) -> IoPath;
 
-    /// Performs or submits the file's operation that has just begun.
+    /// Performs or submits the file's operation that has begun.
     fn perform_file(&mut self, index: u32);
 
     /// Makes the running operation end soon.

@@ -66,8 +66,8 @@ pub trait Poller: Sized {
     /// Removes a registered descriptor from the set.
     fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
 
-    /// Removes a descriptor that is about to be closed from the poller's own tables; where the kernel holds a
-    /// registration, closing ends it.
+    /// Removes from the poller's own tables a descriptor that is about to be closed. If the kernel holds a
+    /// registration, closing the descriptor ends it.
     fn forget(&mut self, key: u64);
 
     /// Waits for at most `timeout_ns` nanoseconds, or without limit for `None`; returns the number of events,

@@ -1,5 +1,5 @@
-//! Slots that were emptied at once: their tables are detached from those of the database, so no look-up,
-//! walk or count finds their keys. The entries stay in the store and are freed in steps (`db/freeing.rs`).
+//! Slots that were emptied at once: their tables are detached from those of the database, so no look-up, scan
+//! or count finds their keys. The entries stay in the store and are freed in steps (`db/freeing.rs`).
 //!
 //! Invariants: (1) each entry is in exactly one index over keys, either that of a table of the database or
 //! that of a detached table; if an entry of a detached table has an expiry, it is also in that table's index

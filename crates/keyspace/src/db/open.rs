@@ -171,8 +171,8 @@ impl Db {
         value
     }
 
-    /// Writes a collection over an inline one; `false`, and no change, if the block is too small or
-    /// far too large.
+    /// Writes a collection over an inline one; `false`, and no change, if the block is too small or much too
+    /// large.
     fn write_inline<C: Collection>(&mut self, handle: Handle, value: &C, len: usize) -> bool {
         let head = self.head(handle);
         let body = self.store.slab.body_mut(handle);

@@ -5,7 +5,7 @@
 //! is stored, so a new database has no tables of slots; (3) in `slots` each kind of index has a `Census`,
 //! which counts the entries in all indexes of the kind, and whose bits mark the tables that are not empty;
 //! (4) an index of a slot that has become empty owns no memory; (5) adding, removing or looking up an entry
-//! does not check whether its slot is hidden; walks, random choices and counts of shown entries do.
+//! does not check whether its slot is hidden; scans, random choices and counts of shown entries do.
 //!
 //! The hash of a key contains its slot ([`crate::KeyHasher`]), so the hash alone selects the table.
 
@@ -42,7 +42,7 @@ pub(crate) struct Tables {
     /// The tables of the hash slots; `None` until the first key is stored, and with [`Layout::One`].
     slots: Option<Box<Slots>>,
     layout: Layout,
-    /// Slots whose entries are excluded from walks, random choices and counts; `None` if no slot is hidden.
+    /// Slots whose entries are excluded from scans, random choices and counts; `None` if no slot is hidden.
     pub(crate) hidden: Option<Arc<HiddenSlots>>,
 }
 

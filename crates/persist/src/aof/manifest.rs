@@ -6,10 +6,10 @@
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
 //!
-//! Invariants: (1) a manifest has at most one base; (2) sequence numbers of increments ascend; (3) a new
-//! file's number is larger than that of each base or increment that the manifest has had; (4) a written
-//! manifest is read back as the same manifest, by this server and by the reference, unless it has no files or
-//! a line is too long; (5) the memory of a manifest is proportional to its bytes.
+//! Invariants: (1) a manifest has at most one base; (2) sequence numbers of increments ascend; (3) a new base
+//! has a larger number than each base that the manifest has had, and a new increment a larger one than each
+//! increment; (4) a written manifest is read back as the same manifest, by this server and by the reference,
+//! unless it has no files or a line is too long; (5) the memory of a manifest is proportional to its bytes.
 
 use sluice_base::num;
 use sluice_base::quote::{self, Dialect};

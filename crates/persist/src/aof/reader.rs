@@ -68,7 +68,7 @@ pub struct LogTail {
     pub valid_up_to: u64,
     /// Lines of records up to that offset: one for each annotation and each header, two for each argument.
     pub valid_lines: u64,
-    /// Offset of the transaction that has not ended, if there is one.
+    /// Offset of the beginning of the transaction that has not ended, if there is one.
     pub transaction: Option<u64>,
     /// Number of bytes fed after the last complete record: of an unfinished record, or of the unfinished
     /// snapshot at the beginning.
