@@ -116,8 +116,8 @@ pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)
     {
-        // The descriptor is opened before the check: a check before the opening would miss a process that
-        // ends in between.
+        // The descriptor is opened before the check, because an earlier check would miss a process that ends
+        // in between.
         match reap_child(fd.as_fd(), pid) {
             // Reaping by descriptor failed: Linux 5.3 has descriptors of processes but reaps by them only
             // from 5.4 on, and a filter may deny it. The process is then reaped by its id.
@@ -172,7 +172,8 @@ pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
         Ok(Some(status)) => Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Exit::Exited { pid, code },
             (None, Some(signal)) => Exit::Killed { pid, signal, core_dumped: status.dumped() },
-            // Not expected: stops and continuations were not requested, so the kernel reports neither.
+            // This is not expected, because stops and continuations were not requested, so the kernel reports
+            // neither.
             (None, None) => Exit::Failed(Errno::INVAL.into()),
         }),
         Err(Errno::CHILD) => Some(Exit::NoChild),
@@ -212,12 +213,13 @@ fn exit_of(pid: i32, status: WaitStatus) -> Exit {
         (None, Some(signal)) => {
             Exit::Killed { pid, signal, core_dumped: status.as_raw() as u32 & CORE_DUMPED != 0 }
         }
-        // Not expected: stops and continuations were not requested, so the kernel reports neither.
+        // This is not expected, because stops and continuations were not requested, so the kernel reports
+        // neither.
         (None, None) => Exit::Failed(Errno::INVAL.into()),
     }
 }
 
-/// The thread that polls for processes whose end no descriptor reports: see the module.
+/// The thread that polls for processes whose end no descriptor reports; see the module.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     list: Arc<WaitList>,
@@ -271,7 +273,7 @@ impl Reaper {
         let _ = self.pool.submit(&self.over.0, Token::default(), move |_| list.look(&home));
     }
 
-    /// Removes a wait; false when its child has been found already, and its end is pending.
+    /// Removes a wait; returns false if its child has been found already and the end of the wait is pending.
     pub(crate) fn remove(&mut self, index: u32) -> bool {
         let mut waits = self.list.lock();
         let before = waits.waits.len();

@@ -72,7 +72,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The entry of a key without touching its access clock: for commands that ask about a key rather
+    /// The entry of a key without touching its access clock. This is for commands that ask about a key rather
     /// than use it.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
@@ -395,7 +395,7 @@ impl DbMut<'_> {
         existed
     }
 
-    /// Stores a value under an absent key; counts as no change and is not propagated: for DEBUG
+    /// Stores a value under an absent key; this counts as no change and is not propagated. It is for DEBUG
     /// POPULATE. The result is whether the key was absent.
     pub fn populate(&mut self, key: Key<'_>, value: NewValue<'_>) -> bool {
         let absent = self.find(key).is_none();
@@ -877,7 +877,7 @@ impl DbMut<'_> {
 
     /// Deletes a key that [`DbMut::find`] did not find because it has expired but stays in the table
     /// ([`ExpiryMode::Hide`]), before its name is used again. The deletion is propagated ahead of the
-    /// command: a replica, or the server after a restart, would otherwise find the key alive.
+    /// command, because a replica, or the server after a restart, would otherwise find the key alive.
     #[inline]
     fn clear_hidden(&mut self, key: Key<'_>) {
         if let Some(found) = self.find_hidden(key) {

@@ -92,7 +92,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Bytes that all kept collections have allocated. O(1).
+    /// Bytes that all scratch collections have allocated. O(1).
     pub(crate) fn heap_bytes(&self) -> usize {
         self.list.as_ref().map_or(0, List::heap_bytes)
             + self.hash.as_ref().map_or(0, Hash::heap_bytes)

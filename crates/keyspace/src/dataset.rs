@@ -106,7 +106,7 @@ impl Keyspace {
         self.dbs[number].entry_bytes_taken() > self.room
     }
 
-    /// Sets the limit in bytes at which a database is nearly full, each chunk counted as 1 MiB: for
+    /// Sets the limit in bytes at which a database is nearly full, each chunk counted as 1 MiB. This is for
     /// tests, which cannot fill 1 TiB.
     #[doc(hidden)]
     pub fn set_entry_space_max(&mut self, bytes: usize) {

@@ -122,7 +122,7 @@ impl<'a> ShownKeys<'a> {
         self.tables.shown_len(IndexKind::Expires)
     }
 
-    /// Every entry, in no order. O(n): for KEYS and digests.
+    /// Every entry, in no order, for KEYS and digests. Cost: O(n).
     pub fn iter(self) -> impl Iterator<Item = Handle> + 'a {
         self.tables.iter_shown(IndexKind::Keys)
     }
@@ -525,7 +525,7 @@ impl Db {
         (self.hash_of(handle) == hash).then_some(Found { position, handle })
     }
 
-    /// Every entry, in no order, hidden slots included. O(n): for saving small databases.
+    /// Every entry, in no order, hidden slots included, for saving small databases. Cost: O(n).
     pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.tables.iter(IndexKind::Keys)
     }

@@ -698,8 +698,8 @@ impl Effects {
         self.changes += 1;
     }
 
-    /// Records a change or an event, if a listener may want it. Not inlined into its callers, so that a
-    /// change of a key without a listener costs little.
+    /// Records a change or an event, if a listener may want it. The function is not inlined into its callers,
+    /// so that a change of a key without a listener costs little.
     #[cold]
     #[inline(never)]
     fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event, is_change: bool) {

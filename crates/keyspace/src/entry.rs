@@ -25,7 +25,7 @@ pub struct Head(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Form {
-    /// A string that is an integer: a little-endian i64.
+    /// A string that is an integer; the payload is a little-endian i64.
     StrInt = 0,
     /// A string's bytes, reported as `embstr` or `raw` by size.
     StrInline = 1,

@@ -3,7 +3,7 @@
 //! Each key sets two bits of one word, chosen by its hash (a Bloom filter of blocks of 64 bits: Putze,
 //! Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A key that was added is
 //! always found; of the other keys, at most one in ten is found although it was not added. Keys are not
-//! removed one by one: a part drops removed keys when it is filled anew.
+//! removed one by one; a part drops removed keys when it is filled again.
 //!
 //! Invariant: a part holds at most one key for each 8 of its bits, counted since it was filled.
 
@@ -20,12 +20,12 @@ pub struct KeyFilter {
 #[derive(Clone, Debug, Default)]
 struct FilterPart {
     words: Box<[u64]>,
-    /// Number of keys that may be added before the part must be filled anew.
+    /// Number of keys that may be added before the part must be filled again.
     room: usize,
 }
 
 impl KeyFilter {
-    /// Number of parts. One part is small enough to be filled anew in one step.
+    /// Number of parts. One part is small enough to be filled again in one step.
     pub const PARTS: usize = 1024;
 
     /// The part of a key. The bits of the hash that choose the part lie above those that choose a word in
@@ -51,7 +51,7 @@ impl KeyFilter {
     }
 
     /// Adds a key; the result is whether the filter now contains the key. If not, its part has no room,
-    /// and must be filled anew with all of its keys, this one included.
+    /// and must be filled again with all of its keys, including this one.
     #[inline]
     #[must_use]
     pub fn add(&mut self, hash: u64) -> bool {
@@ -61,7 +61,7 @@ impl KeyFilter {
         self.parts[KeyFilter::part_of(hash)].add(hash)
     }
 
-    /// Fills a part anew with the keys of these hashes, all of which belong to it. Cost: O(keys).
+    /// Fills a part again with the keys of these hashes, all of which belong to it. Cost: O(keys).
     pub fn refill(&mut self, part: usize, hashes: impl ExactSizeIterator<Item = u64>) {
         let Some(part) = self.parts.get_mut(part) else { return };
         let words = (hashes.len().max(1) * BITS_PER_KEY).div_ceil(u64::BITS as usize);

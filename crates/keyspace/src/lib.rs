@@ -119,9 +119,9 @@ pub enum AccessUpdate {
 pub enum ExpiryMode {
     /// Expired keys are hidden and deleted.
     Delete,
-    /// Expired keys are hidden but stay: a replica waits until its primary deletes them.
+    /// Expired keys are hidden but stay, because a replica waits until its primary deletes them.
     Hide,
-    /// Expired keys are visible: for the primary's link, the AOF and an import source.
+    /// Expired keys are visible. This is for the primary's link, the AOF and an import source.
     Ignore,
 }
 

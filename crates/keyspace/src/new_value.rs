@@ -59,7 +59,7 @@ impl NewValue<'_> {
 /// for that.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
 
-/// A value whose location is decided: what the block holds, or a value that goes outside.
+/// A value whose location is decided: either the payload that the block holds, or a value that goes outside.
 pub(crate) enum Payload<'a> {
     /// The payload of [`Form::StrInt`]; made here, because an integer has no bytes yet.
     Int([u8; 8]),
@@ -148,7 +148,8 @@ impl<'a> Payload<'a> {
         Payload::Outside(C::OUTSIDE, value.into_value())
     }
 
-    /// The payload of a string that does not fit the block, copied: in pages if it is very long.
+    /// The payload of a string that does not fit the block. The string is copied, into pages if it is very
+    /// long.
     #[cold]
     fn large_string(bytes: &[u8]) -> Payload<'a> {
         if bytes.len() > WHOLE_BYTES_MAX {

@@ -33,13 +33,13 @@ use crate::vm::Known;
 use crate::vm::inspect::{CodePosition, RunningFunction};
 use crate::vm::machine::{Halt, Machine};
 
-/// Slots of the main program's stack in a new machine.
+/// Number of slots of the main program's stack in a new machine.
 const STACK_FIRST: usize = 512;
 
 /// Arguments leave at least this many slots of the stack free.
 const STACK_FREE: usize = STACK_FIRST - 64;
 
-/// The most slots of a stack that is kept for the next run.
+/// The stack is kept for the next run only if it has at most this many slots.
 const STACK_KEPT: usize = 16 << 10;
 
 /// If a run has at most this many new tables, strings and closures together, and at most this many new
@@ -333,9 +333,9 @@ impl Vm {
         }
     }
 
-    /// Keeps a value, and all objects reachable from it, until it is unpinned: for example a
-    /// function that a library registers. If the open run made the value, all objects of the run are kept
-    /// at its end, as by [`Vm::end_and_keep`]. O(1).
+    /// Keeps a value, and all objects reachable from it, until it is unpinned. This is for example a function
+    /// that a library registers. If the open run made the value, all objects of the run are kept at its end,
+    /// as by [`Vm::end_and_keep`]. O(1).
     pub fn pin(&mut self, value: Value) -> Pinned {
         let heap = &mut self.machine.heap;
         if heap.watching && !heap.is_old(value) {
@@ -607,9 +607,9 @@ impl Vm {
     }
 
     /// Approximate heap bytes of the machine: bytes in use, slots without an object, the stack, and lists.
-    /// Not counted: programs, which their owners count ([`Proto::linked_bytes`]), and the image
-    /// ([`VmImage::footprint`]). Meant for use between runs: while a coroutine runs, the main program's
-    /// stack is left out. O(1).
+    /// Programs, which their owners count ([`Proto::linked_bytes`]), and the image ([`VmImage::footprint`])
+    /// are not counted. The function is meant for use between runs, because while a coroutine runs, the main
+    /// program's stack is left out. O(1).
     pub fn footprint(&self) -> usize {
         let pins = heap::vec(&self.pins)
             + heap::vec(&self.free_slots)

@@ -137,7 +137,7 @@ pub(crate) enum Const {
     Text(Arc<[u8]>),
 }
 
-/// Where a new closure takes an upvalue from.
+/// The source of an upvalue when a closure is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
     /// Whether the variable is in a register of the function that makes the closure; otherwise it is one of
@@ -157,7 +157,7 @@ pub(crate) struct Local {
     pub(crate) to: u32,
 }
 
-/// The most elements that one [`Op::SetList`] stores.
+/// Maximum number of elements that one [`Op::SetList`] stores.
 pub(crate) const LIST_BATCH: usize = 50;
 
 /// The name of a chunk, shared by its functions.

@@ -81,8 +81,8 @@ pub(crate) fn full(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>)
     }
 }
 
-/// The number of cycles that must end until all present garbage is freed. They are two if a cycle is under
-/// way, because it may have marked some of this garbage.
+/// The number of cycles that must end until all present garbage is freed. The number is 2 if a cycle is under
+/// way, because that cycle may have marked some of this garbage.
 pub(crate) fn cycles_of_all(heap: &Heap) -> u8 {
     if heap.collector.phase == CollectorPhase::Idle { 1 } else { 2 }
 }

@@ -9,7 +9,7 @@ use crate::api::{RunOutcome, Vm, compile};
 use crate::code::LoadedChunk;
 use crate::heap::Heap;
 
-/// The most growths of one program that are made to fail.
+/// Maximum number of growths of one program that are made to fail.
 const GROWTHS_MAX: u64 = 2500;
 
 /// Programs that use every library as a server's scripts do; loops have few iterations.

@@ -159,7 +159,7 @@ pub struct Heap {
     pub(crate) old_bytes: usize,
     /// Bytes in use that belong to the image.
     pub(crate) shared_bytes: usize,
-    /// The most bytes that may be in use.
+    /// Maximum number of bytes that may be in use.
     pub(crate) limit: usize,
     /// The colour of new objects.
     pub(crate) colour: Colour,
@@ -189,7 +189,7 @@ pub struct Heap {
     pub(crate) joiner: Value,
     /// The table of globals.
     pub(crate) globals: Option<TableRef>,
-    /// Values that are never collected, or kept by a pin.
+    /// Values that are never collected, and values that a pin keeps.
     pub(crate) pinned: Vec<Value>,
     /// State shared with the host.
     pub host: HostState,
@@ -234,8 +234,8 @@ impl Heap {
         heap
     }
 
-    /// Counts `bytes` more bytes in use. Fails if the limit is exceeded; the limit is checked only from
-    /// `next_slice` bytes in use on.
+    /// Counts `bytes` more bytes in use. Fails if the limit is exceeded; the limit is checked only if at
+    /// least `next_slice` bytes are in use.
     #[inline(always)]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes += bytes;
@@ -762,7 +762,7 @@ impl Heap {
         }
     }
 
-    /// Makes a string survive the sweep under way, though no reference to it may exist yet.
+    /// Makes a string survive the sweep under way, even if no reference to the string exists yet.
     pub(crate) fn revive(&mut self, string: StrRef) {
         if matches!(self.collector.phase, CollectorPhase::Sweep(..))
             && let Some(slot) = self.strings.texts.own_mut(string.0)

@@ -1,6 +1,6 @@
-//! Bytes that waiting native functions hold outside of the heap: for example a `gsub` called in the callback
-//! of a `gsub`, each with its result half built. They count against the limit, because calls can nest two
-//! hundred levels deep.
+//! Bytes that waiting native functions hold outside of the heap, for example a `gsub` called in the callback
+//! of another `gsub`, each with its result half built. The bytes count against the limit, because calls can
+//! nest two hundred levels deep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

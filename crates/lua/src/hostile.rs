@@ -4,10 +4,10 @@
 
 use crate::api::{RunOutcome, Vm, compile};
 
-/// The most bytes that a program may use.
+/// Maximum number of bytes that a program may use.
 const LIMIT: usize = 4 << 20;
 
-/// Units of the budget that a program may use.
+/// Number of units of the budget that a program may use.
 const BUDGET: u64 = 20_000;
 
 /// Compiles any bytes and runs the result, once without a break, and once in short slices between which the

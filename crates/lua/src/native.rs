@@ -1,9 +1,9 @@
 //! Native functions, of the libraries and of the host.
 //!
 //! A native function gets a window of stack slots with its arguments, and returns a step ([`NativeStep`]):
-//! for example results, a call that the machine is to make, or that its budget is used up. What the function
-//! needs when it is resumed is kept in its state, which is data, and in the values of its window. So no state
-//! of the machine is on the process's stack.
+//! for example results, a call that the machine must make, or a pause because the budget is used up. What the
+//! function needs when it is resumed is kept in its state, which is data, and in the values of its window. So
+//! no state of the machine is on the process's stack.
 //!
 //! Invariants: (1) no object is collected while a native function runs; (2) from one step to the next, only
 //! values in the window survive; (3) a resumed function does some work before it runs out of budget again.

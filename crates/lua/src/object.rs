@@ -33,7 +33,7 @@ macro_rules! object {
     };
 }
 
-/// The most upvalues that are stored in the closure itself.
+/// Maximum number of upvalues that are stored in the closure itself.
 const CAPTURES_INLINE: usize = 4;
 
 /// A Lua function: a prototype with its upvalues and its environment.
@@ -178,7 +178,7 @@ pub(crate) enum After {
     Register(u8),
     /// The results are dropped, because a metamethod was called for an assignment.
     Nothing,
-    /// The truth of the first result decides a jump: the frame below continues at `target` if it
+    /// The first result decides a jump: the frame below continues at `target` if the truth of the result
     /// equals `when`.
     Jump { when: bool, target: u32 },
     /// Concatenation continues: the result is stored in a register, and joined to the operands
@@ -216,7 +216,7 @@ pub(crate) const SLOT_BYTES: usize = 16;
 /// The status of a coroutine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Not started yet, or waiting in `yield`.
+    /// The coroutine has not started yet, or waits in `yield`.
     #[default]
     Suspended,
     /// Running; only one coroutine has this status.

@@ -156,7 +156,7 @@ impl Matcher {
         &self.text
     }
 
-    /// The most bytes that the matcher of a pattern of `len` bytes may own, for the limit on memory.
+    /// Maximum number of bytes that the matcher of a pattern of `len` bytes may own, for the limit on memory.
     pub(crate) fn footprint(len: usize) -> usize {
         size_of::<Matcher>()
             + len.min(compile::ITEMS_MAX) * (size_of::<PatternItem>() + size_of::<ChoicePoint>() + 4)

@@ -19,7 +19,7 @@ use crate::value::{StrRef, Value};
 /// Longest text that becomes a symbol, because names are short.
 const SYMBOL_MAX: usize = 64;
 
-/// Slots of the smallest table.
+/// Number of slots of the smallest table.
 const SLOTS_MIN: usize = 8;
 
 /// A slot without an index.

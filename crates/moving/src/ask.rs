@@ -57,8 +57,8 @@ const CLIENTS_MAX: u64 = 20_000;
 /// The peer refuses the user or does not answer, so that nothing can be judged.
 pub fn ask(peer: &mut dyn Peer, open: &mut OpenPeer<'_>, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> {
     enter(peer, plan)?;
-    // The replies are not checked: older servers do not know these commands, and the check works without
-    // them.
+    // The replies are not checked, because older servers do not know these commands, and the check works
+    // without them.
     peer.ask(&["CLIENT", "SETNAME", OWN_NAME])?;
     peer.ask(&["CLIENT", "NO-TOUCH", "ON"])?;
     let info = text_of("INFO", peer.ask(&["INFO"])?).map(|text| InfoFacts::read(&text));

@@ -155,8 +155,8 @@ fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
     for role in &roles {
         let Err(reason) = try_line(role, &mut known) else { continue };
         refused.push((role, reason));
-        // An empty role takes the place of the refused one, so that users who have the role are
-        // not reported too.
+        // An empty role takes the place of the refused one, so that users who have the role are not reported
+        // as well.
         let _ = try_line(&role[..role.len().min(2)], &mut known);
     }
     let faulty_roles = refused.len();

@@ -140,9 +140,9 @@ pub(super) trait BlockingDriver: Driver {
         match (reap_child(fd.as_fd(), pid), result) {
             (Some(exit), _) => self.end_process(index, exit),
             (None, Err(errno)) => self.end_process(index, Exit::Failed(errno.into())),
-            // The process has ended, and a debugger traces it: the descriptor stays readable, and the
-            // process cannot be reaped yet. Another wait for the descriptor would end at once, so the
-            // helper thread polls for the process.
+            // The process has ended, but a debugger traces it, so the descriptor stays readable and the
+            // process cannot be reaped yet. Another wait for the descriptor would end at once, so the helper
+            // thread polls for the process.
             (None, Ok(())) => {
                 self.close(source);
                 if let Some(waiting) = self.blocking().processes.at(index) {
@@ -174,7 +174,8 @@ pub(super) trait BlockingDriver: Driver {
         let ends = self.blocking().file_ends();
         for (index, error) in ends {
             self.end_running(index, error);
-            // Stalled files come before the next operation of this file: one file must not starve the others.
+            // Stalled files come before the next operation of this file, because one file must not starve the
+            // others.
             while let Some(stalled) = self.blocking().next_stalled() {
                 self.perform_file(stalled);
             }

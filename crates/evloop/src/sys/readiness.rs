@@ -100,7 +100,7 @@ pub struct Readiness<P: Poller> {
     /// The value of `sent_on_left` at the start of each iteration.
     sent_on_per_iteration: usize,
     batch: GatherPlan,
-    /// Boxed because it is seldom used, so that it does not separate the hot fields.
+    /// The field is boxed because it is seldom used and would otherwise separate the hot fields.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
@@ -115,10 +115,10 @@ struct Current {
     follow_ups: u8,
 }
 
-/// Receives of one source that may follow the first in an iteration: one into the receiver's own buffer, and
-/// one of the bytes after that buffer. Thus a large value that has arrived is received in one iteration
-/// together with the two bytes (CRLF) after it, and a source that never stops sending does not keep others
-/// waiting.
+/// Number of receives of one source that may follow its first receive in an iteration: one into the
+/// receiver's own buffer, and one of the bytes after that buffer. Thus a large value that has arrived is
+/// received in one iteration together with the two bytes (CRLF) after it, and a source that never stops
+/// sending does not keep others waiting.
 const FOLLOW_UPS: u8 = 2;
 
 /// A send that the kernel did not take whole.
@@ -825,10 +825,10 @@ fn nap(wait_us: u32) {
 
 /// Maximum number of segments of one gathered send.
 const SLICES_MAX: usize = 64;
-/// System calls that one send may make before other sources continue.
+/// Number of system calls that one send may make before other sources continue.
 const PUSHES_MAX: u32 = 16;
-/// The longest wait, a day. A longer one is shortened to this; callers permit that, because any wait may
-/// return early with nothing.
+/// The longest wait, which is a day. A longer wait is shortened to a day; callers permit that, because any
+/// wait may return early with nothing.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     waker_armed: bool,
     iteration: u32,
     batch: GatherPlan,
-    /// Boxed because it is seldom used, so that it does not separate the hot fields.
+    /// The field is boxed because it is seldom used and would otherwise separate the hot fields.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
@@ -665,7 +665,7 @@ const IGNORED: u64 = 0;
 /// Top byte of the user data of a cancellation; the lower bytes have the kind and the slot of the cancelled
 /// operation.
 const CANCEL: u64 = 9;
-/// Items of deferred work that the kernel does in one call, since 6.13.
+/// Number of items of deferred work that the kernel does in one call, since version 6.13.
 const PORTION: usize = 20;
 /// Maximum time in microseconds for which the completion of a send waits for further completions.
 const GATHER_US: u32 = 100;

@@ -68,7 +68,8 @@ impl Word {
         self.0.swap(RUNNING, Ordering::AcqRel) == NOTIFIED
     }
 
-    /// Called by the loop when it did not park: like `resume`, without a write if the loop was not woken.
+    /// Called by the loop when it did not park. This is like `resume`, but writes nothing if the loop was not
+    /// woken.
     #[inline]
     pub(crate) fn check(&self) -> bool {
         // If this load misses a notification, the next `check` finds it or the next `try_park` fails.

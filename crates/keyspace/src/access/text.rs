@@ -105,7 +105,7 @@ impl StrEdit<'_, '_> {
     }
 
     /// Ends an edit that changed nothing. If the edit grew the string, the command is propagated all the
-    /// same, so replicas and the AOF grow it too.
+    /// same, so that replicas and the AOF grow the string, too.
     pub fn unchanged(self) {
         if self.grew {
             self.db.effects.force();

@@ -49,7 +49,7 @@ impl Detached {
         self.tables.values().flat_map(move |detached| detached.table.index(kind).iter())
     }
 
-    /// Records that a cut is opened: no table detached so far is part of it.
+    /// Records that a cut is opened, so that no table detached so far is part of the cut.
     pub(super) fn note_cut(&mut self) {
         self.tables.values_mut().for_each(|detached| detached.is_ahead_of_cut = true);
     }

@@ -205,8 +205,8 @@ impl Db {
             Some(ValueRef::Set(set)) if set.len() >= PREFETCHED_FROM => set.prefetch(members),
             Some(ValueRef::Hash(hash)) if hash.len() >= PREFETCHED_FROM => hash.prefetch(members),
             Some(ValueRef::Zset(zset)) if zset.len() >= SORTED_PREFETCHED_FROM => zset.prefetch(members),
-            // A smaller collection is not prefetched: the cache holds it, and a prefetch costs a second
-            // descent to the leaf.
+            // A smaller collection is not prefetched, because the cache holds it, and a prefetch costs a
+            // second descent to the leaf.
             Some(_) | None => {}
         }
     }

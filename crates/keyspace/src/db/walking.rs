@@ -30,8 +30,8 @@ impl Store {
     /// Captures an entry that the cursor has reached, unless it is in `ahead`, from which it is removed then.
     fn capture_passed(&mut self, handle: Handle) {
         let (key, Some(walk)) = (self.key(handle), self.walk.as_deref()) else { return };
-        // Entries that the cursor has passed already are skipped: in an index that has shrunk, a bucket
-        // also holds such entries.
+        // Entries that the cursor has passed already are skipped, because in an index that has shrunk, a
+        // bucket also holds such entries.
         if walk.has_passed(self.rehash(handle)) {
             return;
         }

@@ -24,9 +24,9 @@ pub struct RunLimit {
     end_ns: u64,
     /// The last reading of the clock, in ns.
     pub(super) seen_ns: u64,
-    /// Units until the next reading.
+    /// Number of units until the next reading of the clock.
     pub(super) left: i64,
-    /// Units between two readings of the clock; 0 if the limit has no clock.
+    /// Number of units between two readings of the clock; 0 if the limit has no clock.
     pub(super) per_look: i64,
 }
 

@@ -23,16 +23,17 @@ const NO_REGISTER: u8 = 255;
 /// A function must use fewer registers than this, as in PUC.
 const REGISTERS_MAX: u32 = 250;
 
-/// The most instructions that a jump may skip, as in PUC, whose instructions have 18 bits for the distance.
+/// Maximum number of instructions that a jump may skip, as in PUC, whose instructions have 18 bits for the
+/// distance.
 const JUMP_MAX: u32 = 131_071;
 
-/// The most local variables of a function that are alive at a time.
+/// Maximum number of local variables of a function that are alive at a time.
 pub(super) const LOCALS_MAX: usize = 200;
 
-/// The most local variables of a function in total.
+/// Maximum number of local variables of a function in total.
 pub(super) const LOCALS_IN_ALL_MAX: usize = 32_767;
 
-/// The most upvalues of a function.
+/// Maximum number of upvalues of a function.
 const UPVALUES_MAX: usize = 60;
 
 /// The key of an index expression.

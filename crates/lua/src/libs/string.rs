@@ -100,8 +100,8 @@ fn char(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(value)
 }
 
-/// This machine has no bytecode: the result is only the first bytes of PUC's format, which
-/// `loadstring` refuses.
+/// This machine has no bytecode, so the result is only the first bytes of PUC's format, which `loadstring`
+/// refuses.
 fn dump(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let function = ctx.check_function(1)?;
     if function.as_native().is_some() {

@@ -73,7 +73,7 @@ fn find_largest(ctx: &mut Ctx<'_>, mut largest: f64) -> Result<NativeStep, Fault
     ctx.one(Value::number(largest))
 }
 
-/// Moving elements by one slot: the current index, the last index, and the direction.
+/// The state of moving elements by one slot: the current index, the last index, and the direction.
 struct Shift {
     at: i64,
     last: i64,

@@ -126,7 +126,7 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((number, used))
 }
 
-/// The most bytes of a decimal number that is parsed in one step.
+/// Maximum number of bytes of a decimal number that is parsed in one step.
 const PLAIN_MAX: usize = 2048;
 
 /// Number of significant digits that are used to decide which double is nearest. After 768 digits it matters

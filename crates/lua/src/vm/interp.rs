@@ -657,8 +657,8 @@ pub(super) fn execute<const EACH: bool>(
                         if i.b != 0 { i.b as usize - 1 } else { (co.top as usize).saturating_sub(func + 1) };
                     save!();
                     let Some(closure) = co.stack[func].as_closure() else {
-                        // A native function is called without a tail call: the return instruction that
-                        // follows passes its results on.
+                        // A native function is called without a tail call, because the return instruction
+                        // that follows passes its results on.
                         let native = co.stack[func].as_native().filter(|_| !EACH);
                         let Some(native) = native else {
                             return Exit::Call { func, args, want: -1, after: After::Results };

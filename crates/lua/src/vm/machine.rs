@@ -69,7 +69,7 @@ pub(crate) struct Machine {
     pub(crate) cycles_due: u8,
     /// An error that is thrown when the run continues.
     pub(crate) start_fault: Option<Fault>,
-    /// Why the run halted in its first call, if that was a call of a native function; `run` returns this when
+    /// The halt of the run in its first call, if that was a call of a native function; `run` returns it when
     /// the run continues.
     pub(crate) start_halt: Option<Halt>,
 }
@@ -119,8 +119,8 @@ impl Machine {
         }
         self.unwind(0);
         self.co.states.clear();
-        // The count of held bytes begins at 0 again: the states of other coroutines are freed with the
-        // coroutines, perhaps by another thread, and change only the former count.
+        // The count of held bytes begins at 0 again. The states of other coroutines are freed with the
+        // coroutines, perhaps by another thread, and this changes only the old count.
         if self.heap.held.sum() > 0 {
             self.heap.held = HeldBytes::default();
         }
@@ -200,8 +200,8 @@ impl Machine {
             }
             Work::Native => self.resume_native(),
             Work::Protected(by) => {
-                // The function has returned: `true` is stored before its results, where the handler
-                // or `pcall` itself was.
+                // The function has returned, so `true` is stored before its results, in the slot where the
+                // handler or `pcall` itself was.
                 let frame = *frame;
                 let from = if by == Protection::Xpcall { frame.base } else { frame.func } as usize;
                 self.co.stack[from] = Value::TRUE;

@@ -11,7 +11,7 @@ use crate::value::{ThreadRef, Value};
 /// or not.
 pub(super) const WINDOW: usize = 256;
 
-/// The most frames of a coroutine, as in the reference, whose list of calls doubles and must not
+/// Maximum number of frames of a coroutine, as in the reference, whose list of calls doubles and must not
 /// exceed 20,000.
 pub(super) const FRAMES_MAX: usize = 16_383;
 

@@ -375,7 +375,7 @@ pub fn fuzz_manifest(data: &[u8]) {
     }
 }
 
-/// The most bytes of a line, with its line end.
+/// Maximum number of bytes of a line, including its line end.
 const LINE_BYTES_MAX: usize = 1024;
 
 /// The largest sequence number accepted, because the numbers of later files are counted from it and must be

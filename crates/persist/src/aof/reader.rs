@@ -26,7 +26,7 @@ use std::ops::RangeInclusive;
 pub struct LogOptions {
     /// Options of reading a snapshot at the beginning.
     pub preamble: rdb::ReadOptions,
-    /// The most bytes that an argument may have.
+    /// Maximum number of bytes of an argument.
     pub arg_bytes_max: u64,
 }
 
@@ -103,7 +103,7 @@ pub struct LogReader {
     parser: Parser,
     requests: Requests,
     limits: ParseLimits,
-    /// The most bytes that an argument may have.
+    /// Maximum number of bytes of an argument.
     arg_bytes_max: u64,
     preamble: rdb::ReadOptions,
     valid_up_to: u64,
@@ -465,7 +465,8 @@ pub fn fuzz_aof(data: &[u8]) {
     let (whole, tail) = outline(data, usize::MAX);
     let (pieces, same) = outline(data, 1);
     assert_eq!(whole, pieces);
-    // `unfinished` is not compared: the number of bytes after the fault is unknown before they are fed.
+    // `unfinished` is not compared, because the number of bytes after the fault is unknown before they are
+    // fed.
     assert_eq!(LogTail { unfinished: 0, ..tail }, LogTail { unfinished: 0, ..same });
     let valid = usize::try_from(tail.valid_up_to).ok().and_then(|len| data.get(..len));
     let (_, cut) = outline(valid.expect("no more is in order than there is"), usize::MAX);
@@ -500,11 +501,11 @@ fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
 
 /// The beginning of an annotation with a time.
 const TIME: &[u8] = b"#TS:";
-/// The most arguments of a command.
+/// Maximum number of arguments of a command.
 const ARGC_MAX: u64 = i32::MAX as u64;
-/// The most bytes of memory that a reader keeps between records.
+/// Maximum number of bytes of memory that a reader keeps between records.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// The most bytes of an unfinished annotation that are kept.
+/// Maximum number of bytes of an unfinished annotation that are kept.
 const ANNOTATION_BYTES_MAX: usize = 1024;
 /// Default limit on the bytes of an argument, which is the default of `proto-max-bulk-len`.
 const ARG_BYTES_MAX: u64 = 512 << 20;

@@ -201,5 +201,5 @@ enum DriveResult {
     Over,
 }
 
-/// System calls that one file may make before other sources continue.
+/// Number of system calls that one file may make before other sources continue.
 const CALLS_MAX: u32 = 16;

@@ -126,5 +126,5 @@ pub(super) const TODO_INPUT: u8 = 4;
 /// The last receive filled its chunk. If the receiver now asks for the rest in a buffer of its own, a receive
 /// into that buffer is tried at once.
 pub(super) const TODO_FILL_NEXT: u8 = 8;
-/// The receiver's own buffer is full: a receive of the following bytes into a chunk is tried at once.
+/// The receiver's own buffer is full, so a receive of the following bytes into a chunk is tried at once.
 pub(super) const TODO_RECV_NEXT: u8 = 16;

@@ -40,7 +40,7 @@ impl<K: Kernel> Uring<K> {
             | (InputMode::Idle | InputMode::AcceptPaused, Armed::Accept) => {
                 self.cancel_input(index);
             }
-            // A stopped receive stays armed: usually no bytes arrive before it is started again.
+            // A stopped receive stays armed, because usually no bytes arrive before it is started again.
             (InputMode::Idle | InputMode::Recv | InputMode::AcceptPaused | InputMode::Accept, _) => {}
             (InputMode::Fill(_) | InputMode::Ended, _) => {}
         }

@@ -57,8 +57,8 @@ impl<K: Kernel> Uring<K> {
     fn put_away(&mut self, ready: Vec<Cqe>) {
         for cqe in ready {
             if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
-                // The completion of the waker's poll is only counted: handling it as in an iteration would
-                // arm the poll again.
+                // The completion of the waker's poll is only counted, because handling it as in an iteration
+                // would arm the poll again.
                 self.in_flight -= usize::from(!cqe.more());
                 self.waker_armed = cqe.more();
             } else {

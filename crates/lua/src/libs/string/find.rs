@@ -210,7 +210,8 @@ pub(super) fn gmatch_next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if from > ctx.heap.bytes(text).len() {
         return ctx.one(Value::NIL);
     }
-    // An anchor has no meaning here: the `gmatch` of PUC-Rio's Lua treats it as an ordinary byte.
+    // An anchor has no meaning here, because the `gmatch` of PUC-Rio's Lua treats it as an ordinary
+    // byte.
     let mut matcher = matcher_of(ctx, pattern, 0)?;
     matcher.begin(from, Anchor::Anywhere);
     go_on(ctx, matcher, Purpose::Iterate)

@@ -10,7 +10,7 @@ use crate::value::StrRef;
 
 use super::super::output::{CHUNK, cost, reserve};
 
-/// The most bytes that a directive other than `%q` and `%s` writes.
+/// Maximum number of bytes that a directive other than `%q` and `%s` writes.
 const DIRECTIVE_MAX: usize = 512;
 
 /// The state of a format between two steps.

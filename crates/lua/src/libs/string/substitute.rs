@@ -18,7 +18,7 @@ use super::find::{capture_value, compile, push_captures};
 const BYTE_TEXT_MAX: usize = 4096;
 const BYTE_TEMPLATE_MAX: usize = 256;
 
-/// The most bytes that are reserved for the result at the first match.
+/// Maximum number of bytes that are reserved for the result at the first match.
 const GUESS_MAX: usize = 64 << 10;
 
 /// The state of a substitution between two steps.

@@ -17,7 +17,7 @@ const WINDOW: usize = 5;
 /// The next comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// No comparison yet: a part of the array begins.
+    /// No comparison is pending, because a part of the array begins.
     Part,
     /// The last element of the part is compared with the first one.
     Ends,
@@ -176,7 +176,7 @@ struct NumberSort {
     numbers: Vec<f64>,
 }
 
-/// The most elements of a table that are copied and written back, each in one step.
+/// Maximum number of elements of a table that are copied and written back, each in one step.
 const COPIED_MAX: usize = 1 << 20;
 
 /// A copy of the elements, if all are numbers and none is NaN, the table is writable, and the number of
