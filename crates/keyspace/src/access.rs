@@ -866,7 +866,7 @@ impl DbMut<'_> {
         }
     }
 
-    /// The position of a key that has expired but stays in the table ([`ExpiryMode::Hide`]).
+    /// The position of a key that has expired but stays in the table (`ExpiryMode::Hide`).
     #[inline]
     fn find_hidden(&self, key: Key<'_>) -> Option<Found> {
         if self.access.expiry != ExpiryMode::Hide {

@@ -125,7 +125,7 @@ macro_rules! variants {
 variants! { List Hash Zset Set Stream }
 
 /// Implements the part of [`Collection`] in which the types differ by names alone: the type, its encodings
-/// with the form that each has inside the block, the form outside the block, and the field of [`Scratch`].
+/// with the form that each has inside the block, the form outside the block, and the field of `Scratch`.
 macro_rules! by_name {
     ($type:ident, $encoding:ident { $($name:ident => $form:ident),+ }, $outside:ident, $scratch:ident) => {
         type Encoding = $encoding;

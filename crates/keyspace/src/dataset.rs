@@ -131,8 +131,8 @@ impl Keyspace {
     }
 
     /// Visits the entries of one bucket of a hash slot; returns the next cursor. A walk begins with cursor 0
-    /// and ends when 0 is returned. For a caller that removes every visited key and continues until the slot
-    /// is empty. `number` must be below [`Keyspace::databases`].
+    /// and ends when 0 is returned. This is for a caller that removes every visited key and continues until
+    /// the slot is empty. `number` must be below [`Keyspace::databases`].
     pub fn walk_slot(&self, number: usize, slot: u16, cursor: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
         let (db, mut visit) = (&self.dbs[number], visit);
         let index = db.tables.of_slot(slot);
@@ -237,8 +237,8 @@ impl Keyspace {
         self.exchanges
     }
 
-    /// Stores a key from a file: the value, the expiry in ms since the epoch and the access clock.
-    /// Returns `false`, and changes nothing, if the key exists. Leaves no effects, so no client may watch
+    /// Stores a key from a file: the value, the expiry in ms since the epoch and the access clock. Returns
+    /// `false`, and changes nothing, if the key exists. The load leaves no effects, so no client may watch
     /// the key or wait for it. `number` must be below [`Keyspace::databases`].
     pub fn load(
         &mut self,

@@ -339,8 +339,8 @@ impl Db {
     #[inline]
     pub(crate) fn set_clock(&self, handle: Handle, clock: u32) {
         let head = self.head(handle);
-        // An unchanged clock is not written: the cache line of a key that is read twice in one clock tick
-        // then stays clean.
+        // An unchanged clock is not written, because the cache line of a key that is read twice in one clock
+        // tick then stays clean.
         if head.clock() != clock {
             self.store.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
         }

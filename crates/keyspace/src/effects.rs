@@ -58,7 +58,7 @@ impl KeyRef {
 pub enum DbChange {
     /// The database was emptied; it may have been empty before.
     Flushed(usize),
-    /// A hash slot (second number) of the database was emptied: its keys are being freed.
+    /// A hash slot (second number) of the database was emptied, and its keys are being freed.
     SlotFlushed(usize, u16),
     /// The two databases were swapped.
     Swapped(usize, usize),
@@ -381,7 +381,7 @@ impl Effects {
         std::mem::take(&mut self.changes)
     }
 
-    /// Number of changes since the last [`Effects::take_changes`].
+    /// Number of changes since the last `Effects::take_changes`.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes
@@ -447,8 +447,8 @@ impl Effects {
         !self.expired_by_read.is_empty()
     }
 
-    /// Keys that writes or the expiry cycle found expired and deleted, with their databases: their deletion
-    /// is propagated before the command.
+    /// Keys that writes or the expiry cycle found expired and deleted, with their databases. The deletion of
+    /// these keys is propagated before the command.
     #[inline]
     pub fn expired_by_write(&self) -> &[(usize, Box<[u8]>)] {
         &self.expired_by_write
@@ -467,7 +467,7 @@ impl Effects {
         &self.expired_fields
     }
 
-    /// Clears the list of expired fields, once it is propagated.
+    /// Clears the list of expired fields after it was propagated.
     #[inline]
     pub fn clear_expired_fields(&mut self) {
         self.expired_fields.clear();
@@ -491,7 +491,7 @@ impl Effects {
         std::mem::take(&mut self.evicted_keys)
     }
 
-    /// Clears the list of evicted keys, once it is propagated.
+    /// Clears the list of evicted keys after it was propagated.
     #[inline]
     pub fn clear_evicted(&mut self) {
         self.evicted.clear();

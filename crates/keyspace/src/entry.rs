@@ -29,7 +29,8 @@ pub enum Form {
     StrInt = 0,
     /// A string's bytes, reported as `embstr` or `raw` by size.
     StrInline = 1,
-    /// A string's bytes, reported by OBJECT ENCODING as `raw` at any length: the string was built in pieces.
+    /// A string's bytes, reported by OBJECT ENCODING as `raw` at any length, because the string was built in
+    /// pieces.
     StrInlineRaw = 2,
     /// A string outside the block; the value knows whether it is in one piece or in pages.
     StrOutside = 3,

@@ -21,7 +21,8 @@ pub enum Layout {
     PerSlot,
 }
 
-/// The hash function of keys: seed and layout. All threads that hash keys of a keyspace use the same.
+/// The hash function of keys: a seed and a layout. All threads that hash keys of a keyspace use the
+/// same seed and layout.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyHasher {
     seed: HashSeed,

@@ -101,7 +101,7 @@ pub enum AccessUpdate {
     },
     /// The LRU clock, 24 bits.
     Lru(u32),
-    /// Logarithmic frequency: minutes of the clock in 16 bits and a counter in 8.
+    /// Logarithmic frequency: 16 bits for the minutes of the clock, and a counter of 8 bits.
     Lfu {
         /// Present time in minutes, modulo 2^16.
         minutes: u16,
@@ -151,7 +151,8 @@ impl AccessUpdate {
     }
 }
 
-/// The LFU counter of `clock` after the decay due at `minutes`: one per `decay` minutes; 0 turns decay off.
+/// The LFU counter of `clock` after the decay that is due at `minutes`. The counter loses one for each
+/// `decay` minutes; with 0 there is no decay.
 pub fn lfu_decayed(clock: u32, minutes: u16, decay: u32) -> u8 {
     let elapsed = u32::from(minutes.wrapping_sub((clock >> 8) as u16));
     let periods = elapsed.checked_div(decay).unwrap_or(0);

@@ -116,8 +116,8 @@ pub(crate) struct GarbageCollector {
     pub(crate) weak: Vec<TableRef>,
     /// The position up to which the last table of `weak` is cleared.
     pub(crate) cleared: usize,
-    /// Coroutines that have run during this cycle: they are scanned again, because writes to a
-    /// stack have no barrier.
+    /// Coroutines that have run during this cycle. They are scanned again, because writes to a stack have no
+    /// barrier.
     pub(crate) threads: Vec<ThreadRef>,
     /// The number of times that stacks were scanned again in this cycle, since a weak table was last cleared.
     pub(crate) rounds: u32,
@@ -862,7 +862,7 @@ impl Heap {
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {
         // The table may be missing, because a stack slot that this run has not used may name a table of an
-        // earlier run. A table of an image needs no mark: it refers only to objects of the image.
+        // earlier run. A table of an image needs no mark, because it refers only to objects of the image.
         let Some(object) = self.tables.own_mut(table.0) else { return };
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
             return;
@@ -882,7 +882,7 @@ impl Heap {
         }
     }
 
-    /// Records that a coroutine has run: its stack may hold values that the collector has not seen.
+    /// Records that a coroutine has run, because its stack may hold values that the collector has not seen.
     #[inline]
     pub(crate) fn thread_ran(&mut self, thread: ThreadRef) {
         if self.collector.phase == CollectorPhase::Mark {

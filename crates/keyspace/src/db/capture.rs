@@ -57,8 +57,8 @@ impl Store {
         self.capture(handle, CapturedBy::Change);
     }
 
-    /// Marks a block as not part of the open cut: the block was allocated after the cut was opened, or the
-    /// entry's slot was detached before the cut was opened.
+    /// Marks a block as not part of the open cut, because the block was allocated after the cut was opened,
+    /// or the entry's slot was detached before the cut was opened.
     #[cold]
     pub(super) fn note_born(&mut self, handle: Handle) {
         let Store { slab, cut, .. } = self;
@@ -88,7 +88,7 @@ impl Db {
     }
 
     /// Opens a cut, which captures each entry in the state that the entry has now. `number` is the database's
-    /// number; it is stored in each piece ([`Captured`]). Cost: one step for each chunk and for each detached
+    /// number; it is stored in each piece (`Captured`). Cost: one step for each chunk and for each detached
     /// table.
     pub fn begin_cut(&mut self, number: usize) {
         debug_assert!(self.store.cut.is_none(), "one cut at a time");
@@ -112,7 +112,7 @@ impl Db {
     }
 
     /// Captures more entries, in the order of blocks, until the oldest piece is full or `budget` steps were
-    /// made: a step visits one entry or ends a chunk. Returns the oldest piece if it is full, or if no entry
+    /// made. A step visits one entry or ends a chunk. Returns the oldest piece if it is full, or if no entry
     /// is left to capture. Returns `None` if no piece is ready, if all pieces were taken, or if no cut is
     /// open.
     pub fn advance_cut(&mut self, budget: usize) -> Option<Captured> {

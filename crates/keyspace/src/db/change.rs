@@ -280,8 +280,8 @@ impl Db {
         }
     }
 
-    /// The form of an entry's value under another key or expiry: a string that is reported as
-    /// `raw` stays `raw`.
+    /// The form of an entry's value under another key or expiry. A string that is reported as `raw` stays
+    /// `raw`.
     pub(super) fn lasting_form(&self, handle: Handle) -> Form {
         match self.head(handle).form() {
             Form::StrInline if self.encoding(handle) == Encoding::Raw => Form::StrInlineRaw,

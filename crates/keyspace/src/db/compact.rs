@@ -22,7 +22,7 @@ pub struct Compacted {
 }
 
 impl Db {
-    /// Moves entries out of sparse chunks, with at most `budget` steps: a step examines a block or searches
+    /// Moves entries out of sparse chunks, with at most `budget` steps. A step examines a block or searches
     /// for a chunk, in constant time. While sorted sets hold memory of removed elements, a call makes one of
     /// them release some of it instead. Nothing moves while a detached slot has keys left to free.
     pub fn compact_step(&mut self, budget: usize) -> Compacted {

@@ -41,8 +41,8 @@ impl<'a> Entry<'a> {
     pub(crate) fn touch(self, touch: AccessUpdate) {
         let head = self.head();
         let clock = touch.after(head.clock());
-        // An unchanged clock is not written: the cache line of a key that is read twice in one clock tick
-        // then stays clean.
+        // An unchanged clock is not written, because the cache line of a key that is read twice in one clock
+        // tick then stays clean.
         if head.clock() != clock {
             self.word.store(head.with_clock(clock).0, Relaxed);
         }

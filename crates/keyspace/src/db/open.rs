@@ -23,7 +23,7 @@ pub(crate) struct Open<C> {
 
 /// The place from which an open collection came, and to which it returns.
 enum CollectionOrigin {
-    /// No entry: the key is absent.
+    /// The collection comes from no entry, because the key is absent.
     Absent,
     /// The entry's block, whose bytes are still there.
     Inside(Found),
@@ -84,7 +84,7 @@ impl Db {
         match origin {
             CollectionOrigin::Absent | CollectionOrigin::Inside(_) => self.store.recycle(value),
             CollectionOrigin::OutsideSlot(OutsideSlot { index, heap_bytes, .. }) => {
-                // The byte count is updated nevertheless: the search for an absent element may have
+                // The byte count is updated nevertheless, because the search for an absent element may have
                 // copied shared nodes, and a copy takes another amount of memory.
                 self.store.outside_bytes = self.store.outside_bytes + value.heap_bytes() - heap_bytes;
                 self.store.put_back(index, value);
@@ -153,8 +153,8 @@ impl Db {
         }
         let is_empty = value.is_empty();
         let block = match len {
-            // The collection goes back inside only if it is well below the limit: at the limit it would
-            // otherwise move with every change.
+            // The collection goes back inside only if it is well below the limit, because at the limit it
+            // would otherwise move with every change.
             Some(len) if len <= BACK_INSIDE_MAX && !is_empty => {
                 let name = self.name_again(found.handle, key);
                 Some(self.build_inline(name, &value, (len, 0), meta))

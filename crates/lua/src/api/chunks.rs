@@ -68,8 +68,8 @@ impl Vm {
             gc::shade_proto(heap, linked, code);
         }
         // The slice comes after the chunk is marked as loaded. Its size grows with the chunk, because a host
-        // that loads large chunks also unloads large ones: slices of a fixed size would free less than chunks
-        // with many constants leave.
+        // that loads large chunks also unloads large ones, and slices of a fixed size would free less than
+        // such chunks leave.
         let work = FULL_WORK + brought / BYTES_PER_VALUE;
         if (heap.slice_due || self.unloaded >= UNLOADED_MAX) && self.machine.collect(Some(work)) {
             self.unloaded = 0;

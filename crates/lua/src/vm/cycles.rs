@@ -51,8 +51,8 @@ impl Machine {
         if !self.heap.slice_due {
             return;
         }
-        // Close to the limit all garbage is collected before the program continues: a delay is better than an
-        // error.
+        // Close to the limit all garbage is collected before the program continues, because a delay is better
+        // than an error.
         let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
             && self.heap.bytes > self.heap.collector.threshold;
         if is_close {

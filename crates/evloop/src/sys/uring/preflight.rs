@@ -15,13 +15,13 @@ use super::kernel::{CQE_MORE, Cqe, Kernel, Op, Wait, refused_by};
 /// Optional features of this kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
-    /// A multishot receive can be limited to a number of bytes.
+    /// Whether a multishot receive can be limited to a number of bytes.
     pub ends_receives: bool,
 }
 
 /// Tries the multishot operations and their cancellation on `ring`, which has eight entries and two buffers
-/// and is used for nothing else. `Ok` when all behave as needed; otherwise an error with one line about the
-/// first operation that does not.
+/// and is used for nothing else. Returns `Ok` if all operations behave as needed; otherwise an error with one
+/// line about the first operation that does not behave so.
 pub(super) fn check<K: Kernel>(ring: K) -> io::Result<Caps> {
     let mut probe = Probe { ring };
     probe.receives()?;

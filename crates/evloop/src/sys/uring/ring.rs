@@ -24,7 +24,7 @@ use crate::file::Part;
 
 /// A ring of the kernel.
 pub struct KernelRing {
-    /// The first field, so that the ring is closed before `group` frees the memory that is registered
+    /// This is the first field, so that the ring is closed before `group` frees the memory that is registered
     /// with the ring.
     ring: IoUring,
     /// The ring's number for `enter`: its index among the registered descriptors, or its descriptor.
@@ -33,7 +33,7 @@ pub struct KernelRing {
     enter_flags: u32,
     abs_timer: bool,
     min_wait: bool,
-    /// Bytes after which a multishot receive ends; 0 for never.
+    /// Number of bytes after which a multishot receive ends; 0 if it has no such limit.
     recv_cap: u32,
     spill: VecDeque<Entry>,
     group: BufferGroup,
@@ -112,7 +112,7 @@ impl KernelRing {
         }
     }
 
-    /// Moves spilled operations into the queue, as far as there is room now.
+    /// Moves spilled operations into the queue, as far as the queue has room now.
     #[cold]
     fn unspill(&mut self) {
         let mut queue = self.ring.submission();
@@ -161,8 +161,8 @@ impl KernelRing {
         self.ring.submission().len() as u32
     }
 
-    /// Submits the spilled entries and everything before them, as far as the kernel takes them, without
-    /// waiting.
+    /// Submits the spilled entries and all entries queued before them, as far as the kernel takes them,
+    /// without waiting.
     #[cold]
     fn drain_spill(&mut self) -> io::Result<()> {
         while !self.spill.is_empty() {
@@ -472,8 +472,8 @@ impl Drop for BufferGroup {
     }
 }
 
-/// Tries set-ups in order of preference: all flags, then without the flag that only saves memory, then with
-/// fewer entries. If none works, another driver has to be used.
+/// Tries set-ups in order of preference: first with all flags, then without the flag that only saves memory,
+/// then with fewer entries. If no set-up works, another driver has to be used.
 fn set_up(entries: u32) -> io::Result<IoUring> {
     let mut entries = entries.max(1).next_power_of_two();
     let mut array = Array::Without;
@@ -564,13 +564,13 @@ const PAGE: usize = 4096;
 const CQ_PER_SQ: u32 = 8;
 const ENTRIES_MIN: u32 = 64;
 /// A multishot receive ends after this many chunks if the kernel can limit it. A limit of four would bound an
-/// iteration better, but restarting the receive seemed to cost messages of a whole chunk 2 to 5 %, in runs
-/// with noise of that size.
+/// iteration better, but restarting the receive seemed to slow down messages of a whole chunk by 2 to 5 %, in
+/// runs with noise of that size.
 const CHUNKS_PER_RECEIVE: usize = 16;
 /// Maximum number of bytes that one operation sends, receives, reads or writes; the driver continues with the
 /// rest.
 const SEND_MAX: u32 = 1 << 30;
-/// The value for "no offset": the descriptor's own position.
+/// The value for "no offset", which means the descriptor's own position.
 const CURRENT: u64 = u64::MAX;
 const REGISTER_RING_FDS: u32 = 20;
 const GETEVENTS: u32 = 1 << 0;

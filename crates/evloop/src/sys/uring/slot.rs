@@ -1,5 +1,5 @@
-//! The ring driver's state of one descriptor: the purpose of its input, the operations with the kernel,
-//! and how their completions are told apart. The numbers of invariants are those of `uring.rs`.
+//! The ring driver's state of one descriptor: the purpose of its input, the operations with the kernel, and
+//! how their completions are distinguished. The numbers of invariants are those of `uring.rs`.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -37,7 +37,7 @@ pub(super) struct SourceSlot {
 }
 
 /// The conditions for which a descriptor is watched, and the conditions of the poll that the kernel holds for
-/// it.
+/// the descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PollState {
     /// The conditions that the caller watches.
@@ -52,7 +52,7 @@ pub(super) struct PollState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Open,
-    /// Closed, and kept until none of the slot's operations is with the kernel.
+    /// The source was closed, and the slot is kept until none of its operations is with the kernel.
     Closing,
     /// Operations are being ended, and then the descriptor is returned to the caller.
     Detaching,
@@ -149,7 +149,7 @@ pub(super) enum OpKind {
     Poll = 5,
 }
 
-/// The purpose of an operation without a source; a type apart from [`OpKind`], so that completions of sources
+/// The purpose of an operation without a source; a type apart from `OpKind`, so that completions of sources
 /// cost no additional check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -108,7 +108,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: PausedEncoding) -> Result<NativeStep, Fault
             (JsonLevel::Measure { .. }, Some(table), _) => measure(ctx, &mut state, table, &mut left)?,
             (JsonLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
             (JsonLevel::Object { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
-            // This does not happen: the slot of each level has a value of the level's kind.
+            // This does not happen, because the slot of each level has a value of the level's kind.
             _ => close(ctx, &mut state),
         }
         left = left.saturating_sub(1);

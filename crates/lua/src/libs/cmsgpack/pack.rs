@@ -76,7 +76,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Packing) -> Result<NativeStep, Fault> {
                     (PackLevel::Count { .. }, Some(table), _) => count(ctx, &mut state, table, &mut left)?,
                     (PackLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
                     (PackLevel::Map { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
-                    // This does not happen: the slot of each level has a value of the level's kind.
+                    // This does not happen, because the slot of each level has a value of the level's kind.
                     _ => close(ctx, &mut state),
                 }
             }
