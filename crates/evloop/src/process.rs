@@ -1,11 +1,11 @@
 //! Waiting for child processes.
 //!
-//! A single child is waited for through a descriptor of the process where the system has these (Linux
-//! 5.3); it becomes readable when the process ends. A helper thread polls every 1 to 16 ms for the other
-//! waits: groups of children, which have no descriptor; a single child where descriptors of processes are
-//! missing or denied, or cannot be waited for; and a child that has ended but cannot be reaped yet, because a
-//! debugger traces it: its descriptor stays readable meanwhile, so waiting for the descriptor would not
-//! block.
+//! Where the system has descriptors of processes (Linux 5.3), a single child is waited for through its
+//! descriptor, which becomes readable when the process ends. A helper thread polls every 1 to 16 ms for the
+//! other waits: groups of children, which have no descriptor; a single child where descriptors of processes
+//! are missing or denied, or cannot be waited for; and a child that has ended but cannot be reaped yet
+//! because a debugger traces it. The descriptor of such a child stays readable, so a wait for the descriptor
+//! would not block.
 //!
 //! Invariants: (1) each wait ends exactly once, with one event; (2) a cancelled wait reaps no child from
 //! then on; (3) a wait reports every child that it reaps: a child is checked only after its descriptor was
@@ -28,7 +28,7 @@ use crate::mailbox::{Mailbox, Sender};
 use crate::pool::{Finished, WorkerPool};
 use crate::waker::Waker;
 
-/// The waits of a loop.
+/// The waits for child processes of one event loop.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessTable {
     entries: Vec<WaitEntry>,
@@ -50,17 +50,17 @@ pub(crate) struct ProcessWait {
     pub(crate) cancelled: bool,
 }
 
-/// The method by which a wait finds the end of its process.
+/// How the end of a wait's process is detected.
 #[derive(Debug)]
 pub(crate) enum WaitMethod {
-    /// The descriptor of the process, and the driver's source that waits for it: [`Source::NONE`] on the
-    /// ring, where an operation without a source waits.
+    /// The descriptor of the process, and the driver's source that waits for it. On io_uring the source is
+    /// [`Source::NONE`], because an operation without a source waits.
     Descriptor(Arc<OwnedFd>, Source),
     /// The helper thread polls for the end.
     Helper,
 }
 
-/// The start of a wait.
+/// The outcome of beginning a wait.
 pub(crate) enum WaitStart {
     /// The wait has ended already.
     Over(Exit),
@@ -110,14 +110,14 @@ impl ProcessTable {
     }
 }
 
-/// Begins a wait for `pid`, which is as for `waitpid`: the id of a child, -1 for any child, 0 for any child
-/// in the process group of this process, `-g` for any child in the process group `g`.
+/// Begins a wait for `pid`, which has the meaning of `waitpid`'s argument: the id of a child, -1 for any
+/// child, 0 for any child in the process group of this process, `-g` for any child in the process group `g`.
 pub(crate) fn begin(pid: i32) -> WaitStart {
     if let Some(child) = (pid > 0).then(|| Pid::from_raw(pid)).flatten()
         && let Ok(fd) = open(child)
     {
-        // The descriptor is opened before the check: a check before the opening would miss a process that
-        // ends in between.
+        // The descriptor is opened before the check, because an earlier check would miss a process that ends
+        // in between.
         match reap_child(fd.as_fd(), pid) {
             // Reaping by descriptor failed: Linux 5.3 has descriptors of processes but reaps by them only
             // from 5.4 on, and a filter may deny it. The process is then reaped by its id.
@@ -145,9 +145,9 @@ fn open(_: Pid) -> Result<OwnedFd, Errno> {
 /// The children that a wait is for.
 #[derive(Clone, Debug)]
 pub(crate) enum WaitTarget {
-    /// A number as for `waitpid`.
+    /// A process id or a group of processes, in the notation of `waitpid`.
     Number(i32),
-    /// The child with this descriptor, which had this number when the wait began.
+    /// The child with this descriptor, which had this process id when the wait began.
     Child(Arc<OwnedFd>, i32),
 }
 
@@ -160,8 +160,8 @@ impl WaitTarget {
     }
 }
 
-/// Checks once for the child with this descriptor and number; `None` while it has not ended, or
-/// cannot be reaped yet.
+/// Checks once for the child with this descriptor and process id; `None` while it has not ended, or cannot be
+/// reaped yet.
 #[cfg(target_os = "linux")]
 pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -172,7 +172,8 @@ pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
         Ok(Some(status)) => Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Exit::Exited { pid, code },
             (None, Some(signal)) => Exit::Killed { pid, signal, core_dumped: status.dumped() },
-            // Not expected: stops and continuations were not requested, so the kernel reports neither.
+            // This is not expected, because stops and continuations were not requested, so the kernel reports
+            // neither.
             (None, None) => Exit::Failed(Errno::INVAL.into()),
         }),
         Err(Errno::CHILD) => Some(Exit::NoChild),
@@ -180,13 +181,14 @@ pub(crate) fn reap_child(fd: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     }
 }
 
-/// This system has no descriptors of processes, so the number names the child.
+/// This system has no descriptors of processes, so the process id alone identifies the child.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn reap_child(_: BorrowedFd<'_>, pid: i32) -> Option<Exit> {
     reap_number(pid)
 }
 
-/// Checks once for the children that `pid` names, as for `waitpid`; `None` while none of them has ended.
+/// Checks once for the children that `pid` names in the notation of `waitpid`; `None` while none of them has
+/// ended.
 fn reap_number(pid: i32) -> Option<Exit> {
     let result = match pid {
         ..-1 => pid
@@ -211,21 +213,23 @@ fn exit_of(pid: i32, status: WaitStatus) -> Exit {
         (None, Some(signal)) => {
             Exit::Killed { pid, signal, core_dumped: status.as_raw() as u32 & CORE_DUMPED != 0 }
         }
-        // Not expected: stops and continuations were not requested, so the kernel reports neither.
+        // This is not expected, because stops and continuations were not requested, so the kernel reports
+        // neither.
         (None, None) => Exit::Failed(Errno::INVAL.into()),
     }
 }
 
-/// The thread that polls for processes whose end no descriptor reports: see the module.
+/// The thread that polls for processes whose end no descriptor reports; see the module.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     list: Arc<WaitList>,
     found: Mailbox<(u32, Exit)>,
     home: Sender<(u32, Exit)>,
-    /// Receives the ends of the thread's jobs, which are not needed: [`Reaper::add`] drops them.
+    /// Receives a message at the end of each job of the thread. Nothing needs these messages, so
+    /// [`Reaper::add`] drops them.
     over: (Sender<Finished<()>>, Mailbox<Finished<()>>),
-    /// The last field, because fields are dropped in order: the drop of the pool joins the thread, which
-    /// [`Reaper::drop`] has asked to end before.
+    /// This field is the last one because fields are dropped in order, and dropping the pool joins the
+    /// thread. [`Reaper::drop`] has then already asked the thread to end.
     pool: WorkerPool,
 }
 
@@ -239,10 +243,10 @@ struct WaitList {
 struct Waits {
     /// Index and target of each wait.
     waits: Vec<(u32, WaitTarget)>,
-    /// Whether a thread runs the job.
+    /// Whether the thread is running the polling job.
     running: bool,
     stopping: bool,
-    /// Waits were added: poll soon.
+    /// Set when a wait is added, so that the thread polls again soon.
     fresh: bool,
 }
 
@@ -253,7 +257,7 @@ impl Reaper {
         Ok(Reaper { list: Arc::default(), found, home, over, pool: WorkerPool::open(1, 4)? })
     }
 
-    /// Adds a wait.
+    /// Adds a wait, and starts the polling job unless it is running.
     pub(crate) fn add(&mut self, index: u32, whom: WaitTarget) {
         self.over.1.drain().for_each(drop);
         let mut waits = self.list.lock();
@@ -269,7 +273,7 @@ impl Reaper {
         let _ = self.pool.submit(&self.over.0, Token::default(), move |_| list.look(&home));
     }
 
-    /// Removes a wait; false when its child has been found already, and its end is pending.
+    /// Removes a wait; returns false if its child has been found already and the end of the wait is pending.
     pub(crate) fn remove(&mut self, index: u32) -> bool {
         let mut waits = self.list.lock();
         let before = waits.waits.len();
@@ -329,7 +333,7 @@ impl WaitList {
 
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(16);
-/// The bit of a core dump in a wait status.
+/// The bit of a wait status that reports a core dump.
 const CORE_DUMPED: u32 = 0x80;
 
 #[cfg(all(test, target_os = "linux"))]

@@ -34,7 +34,7 @@ impl SendBuf {
         heap::vec(&self.head) + heap::vec(&self.shared)
     }
 
-    /// Number of bytes to send, shared values included. Cost: the number of shared values.
+    /// Number of bytes to send, shared values included. Cost: O(shared values).
     pub fn len(&self) -> usize {
         self.head.len() + self.shared.iter().map(|shared| shared.bytes.len()).sum::<usize>()
     }
@@ -55,16 +55,16 @@ impl SendBuf {
 /// How far a buffer has been sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
-    /// Bytes of `head` sent.
+    /// Number of bytes of `head` that were sent.
     head: usize,
     /// Number of shared values that were sent completely.
     shared: usize,
-    /// Bytes of the next shared value sent.
+    /// Number of bytes of the next shared value that were sent.
     inside: usize,
 }
 
 impl Cursor {
-    /// Bytes sent so far. Cost: the number of shared values sent.
+    /// Bytes sent so far. Cost: O(shared values sent).
     #[inline]
     pub(crate) fn sent(&self, buf: &SendBuf) -> usize {
         let whole: usize = buf.shared[..self.shared].iter().map(|shared| shared.bytes.len()).sum();
@@ -112,7 +112,7 @@ impl Cursor {
         count
     }
 
-    /// Moves past `bytes` sent bytes. Returns whether any are left.
+    /// Moves past `bytes` sent bytes. Returns whether unsent bytes are left.
     #[inline]
     pub(crate) fn advance(&mut self, buf: &SendBuf, bytes: usize) -> Left {
         if !buf.shared.is_empty() {

@@ -1,5 +1,5 @@
-//! Entries with stable small indices and a free list; without generations, because only the
-//! driver uses the indices.
+//! Entries with small, stable indices and a free list. Indices have no generations, because only
+//! the driver uses them.
 
 use sluice_base::heap;
 
@@ -14,14 +14,15 @@ impl<T> Slab<T> {
         Slab { entries: Vec::new(), free: Vec::new() }
     }
 
-    /// Bytes that the allocator holds: for the slab itself, and for each entry what `own` returns.
+    /// Bytes that the allocator holds: those of the slab itself, plus what `own` returns for each
+    /// entry.
     pub(crate) fn footprint(&self, own: impl Fn(&T) -> usize) -> usize {
         heap::vec(&self.entries)
             + heap::vec(&self.free)
             + self.entries.iter().flatten().map(own).sum::<usize>()
     }
 
-    /// Stores `value`; allocates only when more entries live than ever before.
+    /// Stores `value`; allocates only if the slab has never held so many entries before.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(index) => {
@@ -36,7 +37,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The entry at an index that [`Slab::insert`] returned and that was not removed.
+    /// The entry at an index that [`Slab::insert`] returned; `None` if the entry was removed.
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.entries.get_mut(index as usize)?.as_mut()
     }

@@ -1,13 +1,13 @@
 //! Timers in a 4-ary heap over a slab. A cancelled timer is removed at once.
 //!
-//! Invariants: (1) `heap[i].at_ns <= heap[child].at_ns` for the four children `4 i + 1 ..= 4 i + 4`; ties by
-//! insertion order; (2) `slots[heap[i].slot].heap_index == i`; (3) a slot's generation grows when its timer
-//! ends, so an old [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n), without
-//! tombstones.
+//! Invariants: (1) `heap[i].at_ns <= heap[child].at_ns` for the four children `4 i + 1 ..= 4 i + 4`; equal
+//! times are ordered by insertion; (2) `slots[heap[i].slot].heap_index == i`; (3) a slot's generation grows
+//! when its timer ends, so an old [`TimerId`] cancels nothing. Cost of insert, cancel and expiry: O(log n),
+//! without tombstones.
 
 use crate::handle::Token;
 use sluice_base::heap;
-/// The handle of a timer until it fires or is cancelled; without effect afterwards.
+/// The handle of a timer until it fires or is cancelled; afterwards it has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerId {
     slot: u32,
@@ -93,7 +93,7 @@ impl Timers {
         self.heap.first().map(|entry| entry.at_ns)
     }
 
-    /// Removes and returns the first timer if it is due.
+    /// Removes and returns the timer with the earliest time if it is due.
     #[inline]
     pub fn pop_due(&mut self, now_ns: u64) -> Option<(TimerId, Token)> {
         if self.next_ns()? > now_ns {
@@ -107,7 +107,7 @@ impl Timers {
         self.heap.len()
     }
 
-    /// Whether none is set.
+    /// Whether no timer is set.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
@@ -116,8 +116,8 @@ impl Timers {
         let removed = self.heap[index];
         let last = self.heap.pop().expect("holds at least the entry at `index`");
         if index < self.heap.len() {
-            // The last entry of the heap fills the hole, and belongs near the bottom: moving the hole down
-            // first saves comparisons with that entry.
+            // The last entry of the heap fills the hole, and usually belongs near the bottom. Moving the hole
+            // down to a leaf before the entry is placed saves comparisons with that entry.
             let hole = self.dig(index);
             self.heap[hole] = last;
             self.rise(hole);

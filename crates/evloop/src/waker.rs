@@ -1,11 +1,11 @@
 //! Wakers end a loop's wait from other threads, at the cost of one atomic operation while the loop is awake.
 //!
-//! One word per loop: running, notified or parked. Both sides change it only by read-modify-write operations,
-//! and a producer makes its work visible before it wakes. Since modifications of one word have one order,
-//! either the producer's swap comes before the loop's attempt to park, which then fails, or after it, and
-//! then the producer sees "parked" and makes the wake-up descriptor readable. A cheaper look at the word
-//! before the swap ("already notified") would be wrong: a stale value could skip the wake after the loop has
-//! drained.
+//! Each loop has one atomic word with its state: running, notified or parked. Both sides change it only by
+//! read-modify-write operations, and a producer makes its work visible before it wakes. Since modifications
+//! of one word have one order, either the producer's swap comes before the loop's attempt to park, which then
+//! fails, or after it, and then the producer sees "parked" and makes the wake-up descriptor readable. A
+//! cheaper look at the word before the swap ("already notified") would be wrong: a stale value could skip the
+//! wake after the loop has drained.
 
 mod word;
 
@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use self::word::{ParkState, Word};
 use crate::sys::wake::WakeFd;
 
-/// Wakes one loop; cloned freely, used from any thread, valid after the loop is gone.
+/// A handle that wakes one loop. It can be cloned, used from any thread, and used even after the loop is
+/// gone.
 #[derive(Clone, Debug)]
 pub struct Waker {
     park: Arc<Park>,
@@ -27,8 +28,8 @@ impl Waker {
     }
 
     /// Makes the loop's present or next wait return with [`Iteration::woken`](crate::Iteration::woken) set.
-    /// Publish the work first. Returns whether a system call was needed, which is so only when the loop was
-    /// asleep. Cost: one atomic swap, and a system call if the loop was asleep.
+    /// The caller must publish its work first. Returns whether a system call was needed, which is the case
+    /// only if the loop was asleep. Cost: one atomic swap, and a system call if the loop was asleep.
     #[inline]
     pub fn wake(&self) -> bool {
         match self.park.word.notify() {
@@ -50,9 +51,9 @@ impl Waker {
 }
 
 impl Waker {
-    /// Like [`Waker::wake`], but only if the loop seems to sleep: for a caller that knows that another
-    /// thread has woken the loop or is about to, and that must not wait for that thread if it is delayed.
-    /// Not sufficient alone: a loop that is just going to sleep may not be woken. Returns whether a
+    /// Like [`Waker::wake`], but only if the loop seems to sleep: for a caller that knows that another thread
+    /// has woken the loop or is about to wake it, and that must not depend on that thread, which may be
+    /// delayed. Not sufficient alone: a loop that is just going to sleep may not be woken. Returns whether a
     /// system call was needed. Cost: one load while the loop is awake.
     #[inline]
     pub fn wake_if_parked(&self) -> bool {
@@ -79,7 +80,7 @@ impl Park {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Approximate number of wake-ups that found another one pending.
+    /// Approximate number of wake-ups that found another wake-up pending.
     pub(crate) fn coalesced(&self) -> u64 {
         self.coalesced.load(Ordering::Relaxed)
     }

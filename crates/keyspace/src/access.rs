@@ -1,4 +1,4 @@
-//! The handles that a command gets: [`DbRef`] to read a database, [`DbMut`] to change it.
+//! The handles through which a command accesses a database: [`DbRef`] to read it, [`DbMut`] to change it.
 
 mod text;
 
@@ -72,7 +72,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The entry of a key without touching its access clock: for commands that ask about a key rather
+    /// The entry of a key without touching its access clock. This is for commands that ask about a key rather
     /// than use it.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
@@ -137,8 +137,8 @@ impl<'a> DbRef<'a> {
         self.db.shown().is_empty()
     }
 
-    /// Visits every live key of a hash slot, in no order; none with [`crate::Layout::One`] or if the
-    /// slot is hidden. O(keys of the slot).
+    /// Visits every live key of a hash slot, in no order; visits no key with [`crate::Layout::One`] or if the
+    /// slot is hidden. Cost: O(keys of the slot).
     pub fn for_each_in_slot(&self, slot: u16, visit: impl FnMut(Entry<'a>)) {
         self.effects.meet_database(self.number);
         let db: &'a Db = self.db;
@@ -161,9 +161,9 @@ impl<'a> DbRef<'a> {
                 visit(entry);
             }
         };
-        // This is a ring of handles whose entries are being prefetched. The tables are walked by
-        // `Iterator::for_each`, because a loop over `next` of so many nested iterators takes three
-        // times the instructions.
+        // A ring buffer of handles whose entries are being prefetched. The tables are walked by
+        // `Iterator::for_each`, because a loop over `next` of so many nested iterators takes three times the
+        // instructions.
         let mut on_their_way = [None; VISITED_AHEAD];
         let mut count = 0;
         db.shown().iter().for_each(|handle| {
@@ -182,13 +182,13 @@ impl<'a> DbRef<'a> {
         self.db.hasher()
     }
 
-    /// The first hash slot, from `slot` on, that has keys and is not hidden. O(1).
+    /// The first hash slot at or after `slot` that has keys and is not hidden. O(1).
     pub fn next_slot_with_keys(&self, slot: u16) -> Option<u16> {
         self.db.tables.next_slot(slot)
     }
 
     /// Scans some keys from `cursor` on, without those of hidden slots, and returns the next cursor. A scan
-    /// begins with cursor 0 and ends when 0 is returned. `wanted` gets every key; the keys for which it
+    /// begins with cursor 0 and ends when 0 is returned. `wanted` is called with every key. Keys for which it
     /// returns true are visited, except expired ones, which are noted for deletion.
     pub fn scan(
         &mut self,
@@ -276,8 +276,9 @@ impl DbMut<'_> {
         DbRef { db: &self.dbs[self.number], number: self.number, access: self.access, effects: self.effects }
     }
 
-    /// The database, opened to read `keys`. Expired ones are deleted first, as by any write, but only
-    /// those before the first key that holds another type than `wanted`: there the command fails.
+    /// The database, opened to read `keys`. Expired keys among them are deleted first, as by any write, but
+    /// only those before the first key that holds another type than `wanted`, because the command fails at
+    /// that key.
     pub fn as_read_of<'k>(
         &mut self,
         mut keys: impl Iterator<Item = Key<'k>>,
@@ -394,7 +395,7 @@ impl DbMut<'_> {
         existed
     }
 
-    /// Stores a value under an absent key; counts as no change and is not propagated: for DEBUG
+    /// Stores a value under an absent key; this counts as no change and is not propagated. It is for DEBUG
     /// POPULATE. The result is whether the key was absent.
     pub fn populate(&mut self, key: Key<'_>, value: NewValue<'_>) -> bool {
         let absent = self.find(key).is_none();
@@ -416,8 +417,8 @@ impl DbMut<'_> {
         self.effects.key_created(self.number, key);
     }
 
-    /// Always inlined: otherwise, as there is more than one caller, the compiler would make it a
-    /// function, which costs SET 18 instructions.
+    /// This function is always inlined: because it has more than one caller, the compiler would otherwise not
+    /// inline it, which costs SET 18 instructions.
     #[inline(always)]
     fn overwrite(&mut self, found: Found, key: Key<'_>, value: NewValue<'_>, expiry: SetExpiry) {
         let expiry = match expiry {
@@ -455,9 +456,9 @@ impl DbMut<'_> {
         self.effects.discard(value);
     }
 
-    /// Replaces a value with the integer that `change` computes from the old one, `None` for an absent
-    /// key; keeps the expiry. From integer to integer this takes one look-up and no allocation. If
-    /// `change` returns an error, nothing changes.
+    /// Replaces a value with the integer that `change` computes from the old value, which is `None` for an
+    /// absent key; keeps the expiry. If the old value is stored as an integer, this takes one look-up and no
+    /// allocation. If `change` returns an error, nothing changes.
     #[inline]
     pub fn update_int<E>(
         &mut self,
@@ -479,12 +480,12 @@ impl DbMut<'_> {
         Ok(value)
     }
 
-    /// Writes `bytes` at `offset` of a string, growing it with zero bytes as needed; the result is its
-    /// new length. An absent key counts as an empty string. The caller has checked the size limit. Large
-    /// strings change in place.
+    /// Writes `bytes` at `offset` of a string, growing it with zero bytes as needed; the result is the
+    /// string's new length. An absent key counts as an empty string. The caller has checked the size limit.
+    /// Large strings change in place.
     ///
     /// # Errors
-    /// The key holds another type: nothing has changed.
+    /// The key holds another type; nothing has changed.
     pub fn write_at(
         &mut self,
         key: Key<'_>,
@@ -655,15 +656,15 @@ impl DbMut<'_> {
         self.edit_or_create(key, limits, |db| db.blank(ZsetEncoding::Listpack))
     }
 
-    /// Stores a sorted set, which must not be empty, under a key and replaces any old value: one change;
-    /// wakes clients that wait for the key. The result is whether the key existed.
+    /// Stores a sorted set, which must not be empty, under a key and replaces any old value. This counts as
+    /// one change, and clients that wait for the key are woken. The result is whether the key existed.
     pub fn store_zset(&mut self, key: Key<'_>, zset: Zset, event: Event) -> bool {
         let existed = self.set(key, NewValue::Zset(zset), SetExpiry::Clear, event);
         self.effects.key_ready(self.number, key);
         existed
     }
 
-    /// Stores a list under a key and replaces any old value; wakes clients that wait for it. The result
+    /// Stores a list under a key and replaces any old value; wakes clients that wait for the key. The result
     /// is whether the key existed.
     pub fn store_list(&mut self, key: Key<'_>, list: List, event: Event) -> bool {
         let existed = self.set(key, NewValue::List(list), SetExpiry::Clear, event);
@@ -683,8 +684,9 @@ impl DbMut<'_> {
         self.edit(key, limits)
     }
 
-    /// Opens the set of a key for changes. An absent key counts as an empty set, and is created if the
-    /// set has members at the end of the edit. The caller is about to add `count` members, `first` first.
+    /// Opens the set of a key for changes. An absent key counts as an empty set, and is created if the set
+    /// has members at the end of the edit. The caller is about to add `count` members, of which `first` is
+    /// the first.
     ///
     /// # Errors
     /// The key holds another type.
@@ -822,8 +824,8 @@ impl DbMut<'_> {
         true
     }
 
-    /// Stores a value from DUMP and replaces any old value, expired or not. The access clock is `clock`,
-    /// or that of a new key if `None`.
+    /// Stores a value from DUMP and replaces any old value, expired or not. The access clock is set to
+    /// `clock`, or if that is `None`, to the clock of a new key.
     pub fn restore(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: Option<i64>, clock: Option<u32>) {
         if self.access.expiry == ExpiryMode::Hide && self.find(key).is_none() {
             self.clear_hidden(key);
@@ -856,7 +858,7 @@ impl DbMut<'_> {
         true
     }
 
-    /// Records that a key now holds its value, if clients can wait for a value of that type.
+    /// Records that a key now holds a value, if clients can wait for values of its type.
     fn note_ready(&mut self, number: usize, key: Key<'_>, handle: Handle) {
         match self.dbs[number].type_of(handle) {
             Type::List | Type::Stream | Type::Zset => self.effects.key_ready(number, key),
@@ -864,7 +866,7 @@ impl DbMut<'_> {
         }
     }
 
-    /// Position of a key that has expired but stays in the table.
+    /// The position of a key that has expired but stays in the table (`ExpiryMode::Hide`).
     #[inline]
     fn find_hidden(&self, key: Key<'_>) -> Option<Found> {
         if self.access.expiry != ExpiryMode::Hide {
@@ -875,7 +877,7 @@ impl DbMut<'_> {
 
     /// Deletes a key that [`DbMut::find`] did not find because it has expired but stays in the table
     /// ([`ExpiryMode::Hide`]), before its name is used again. The deletion is propagated ahead of the
-    /// command: a replica, or the server after a restart, would otherwise find the key alive.
+    /// command, because a replica, or the server after a restart, would otherwise find the key alive.
     #[inline]
     fn clear_hidden(&mut self, key: Key<'_>) {
         if let Some(found) = self.find_hidden(key) {
@@ -893,9 +895,9 @@ impl DbMut<'_> {
     }
 }
 
-/// Number of entries that a walk over all keys prefetches ahead.
+/// Number of entries that an iteration over all keys prefetches ahead.
 const VISITED_AHEAD: usize = 32;
-/// Number of random keys tried before all keys are looked at.
+/// Number of random keys that are tried before all keys are examined.
 const RANDOM_TRIES: usize = 100;
-/// Only this many of the first keys that are tried are noted for deletion if they are expired.
+/// Of the random keys that are tried, only the first this many are noted for deletion if they are expired.
 const RANDOM_NOTES: usize = 16;

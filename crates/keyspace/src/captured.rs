@@ -1,6 +1,6 @@
 //! Entries that a cut (one moment of a database, see `db/cut.rs`) has captured, on their way to a
-//! formatter: raw copies of their blocks, and shares of the values outside the blocks. A piece has no
-//! other owner, so it may go to another thread.
+//! formatter: raw copies of their blocks, and shared references to the values outside the blocks. A
+//! piece has no other owner, so it may go to another thread.
 
 use crate::ValueRef;
 use crate::entry::{self, Head, Name};
@@ -56,7 +56,7 @@ impl Captured {
         Captured { bytes, ..Captured::sparse(number) }
     }
 
-    /// A piece that usually holds only a few entries.
+    /// A piece with little memory, for a few entries only.
     pub(crate) fn sparse(number: usize) -> Captured {
         Captured {
             number,
@@ -114,8 +114,8 @@ impl Captured {
         self.entries == 0
     }
 
-    /// Bytes of the entries, and of their keys and values outside as if these were copied: roughly the
-    /// bytes to be written.
+    /// Bytes of the entries, and of their keys and values outside as if these were copied. This is
+    /// roughly the number of bytes to be written.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -125,13 +125,13 @@ impl Captured {
         self.copied
     }
 
-    /// Bytes of the values that have no other owner left: they are freed with the piece. Cost: one step
-    /// for each part of a value that is not shared.
+    /// Bytes of the values that have no other owner left and are therefore freed with the piece. Cost:
+    /// one step for each chunk or page of a value that is not shared.
     pub fn own_value_bytes(&self) -> usize {
         self.values.iter().map(Value::own_bytes).sum()
     }
 
-    /// Bytes that the allocator has given for the piece, without the values outside.
+    /// Bytes that the allocator holds for the piece, without the values outside.
     pub fn footprint(&self) -> usize {
         let keys: usize = self.keys.iter().map(|key| heap::block(key.len())).sum();
         heap::vec(&self.bytes) + heap::vec(&self.keys) + heap::vec(&self.values) + keys

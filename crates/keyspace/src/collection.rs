@@ -12,11 +12,11 @@ use sluice_value::{Set, SetContext, SetEncoding, SetLimits};
 use sluice_value::{Stream, Value, Zset, ZsetContext, ZsetEncoding, ZsetLimits};
 
 /// The content of one variant of [`Value`]. Access to a value of another variant panics, because an entry's
-/// form tells the variant, and a wrong one means that memory is corrupt.
+/// form determines the variant, so a wrong variant means that memory is corrupt.
 pub trait Variant: Sized {
-    /// The content of the value.
+    /// Borrows the content of the value.
     fn of(value: &Value) -> &Self;
-    /// The content of the value, to be changed.
+    /// Borrows the content of the value for a change.
     fn of_mut(value: &mut Value) -> &mut Self;
     /// The value with this content.
     fn into_value(self) -> Value;
@@ -28,13 +28,13 @@ pub trait Collection: Variant + Default {
     type Encoding: Copy + PartialEq;
     /// The thresholds between the encodings.
     type Limits;
-    /// Settings that changes read (limits, hash seed), and the garbage that they leave.
+    /// Settings that changes read (limits, hash seed), and the values that they leave to be freed.
     type Context;
     /// The form of an entry whose collection lies outside.
     const OUTSIDE: Form;
 
     /// The encoding of a form: `Some(Some(…))` if the block holds the collection; `Some(None)` if the
-    /// collection is outside and knows its encoding; `None` for a form of another type.
+    /// collection lies outside and itself knows its encoding; `None` for a form of another type.
     fn encoding_in(form: Form) -> Option<Option<Self::Encoding>>;
     /// The form of an entry whose block holds a collection of that encoding.
     fn inline_form(encoding: Self::Encoding) -> Form;
@@ -57,7 +57,8 @@ pub trait Collection: Variant + Default {
     fn inline_len(&self) -> Option<usize>;
     /// Writes the inline form into `out`, whose length is [`Collection::inline_len`].
     fn write_inline(&self, out: &mut [u8]);
-    /// Becomes the collection that [`Collection::write_inline`] wrote, in its existing memory.
+    /// Replaces the contents of this collection, in its existing memory, with the collection that
+    /// [`Collection::write_inline`] wrote.
     fn load_inline(&mut self, bytes: &[u8], encoding: Self::Encoding);
     /// The collection that [`Collection::write_inline`] wrote.
     fn from_inline(bytes: &[u8], encoding: Self::Encoding) -> Self;
@@ -81,7 +82,7 @@ pub trait Collection: Variant + Default {
 
 /// A spare collection of each type, whose memory is reused. The spare collection is filled with an inline
 /// collection while that one is changed, and takes the place of an outside collection while that one is
-/// changed. Its elements are meaningless.
+/// changed. Otherwise its elements are meaningless.
 #[derive(Default)]
 pub struct Scratch {
     list: Option<List>,
@@ -91,7 +92,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Bytes that all kept collections have allocated. O(1).
+    /// Bytes that all scratch collections have allocated. O(1).
     pub(crate) fn heap_bytes(&self) -> usize {
         self.list.as_ref().map_or(0, List::heap_bytes)
             + self.hash.as_ref().map_or(0, Hash::heap_bytes)
@@ -124,7 +125,7 @@ macro_rules! variants {
 variants! { List Hash Zset Set Stream }
 
 /// Implements the part of [`Collection`] in which the types differ by names alone: the type, its encodings
-/// with the form for each inside the block, the form outside, and the field of its scratch collection.
+/// with the form that each has inside the block, the form outside the block, and the field of `Scratch`.
 macro_rules! by_name {
     ($type:ident, $encoding:ident { $($name:ident => $form:ident),+ }, $outside:ident, $scratch:ident) => {
         type Encoding = $encoding;
@@ -260,7 +261,8 @@ mod tests {
     use super::*;
     use std::fmt::Debug;
 
-    /// Checks every encoding that a type's forms have, and that the type recognises its own form outside.
+    /// Checks every encoding that a type's forms have, and that the type recognises its own form outside the
+    /// block but none of the `others`.
     fn check<C: Collection<Encoding: Debug>>(encodings: &[C::Encoding], others: &[Form]) {
         for encoding in encodings {
             assert_eq!(C::encoding_in(C::inline_form(*encoding)), Some(Some(*encoding)));

@@ -1,4 +1,5 @@
-//! All databases at once, for FLUSHALL, SWAPDB and loading; opens single databases for commands.
+//! All databases at once, for FLUSHALL, SWAPDB and loading; this file also opens single databases for
+//! commands.
 
 use crate::access::{DbMut, DbRef};
 use crate::db::{ChunkMemory, Db, Entry, Meta, freeing, walking};
@@ -18,16 +19,17 @@ pub struct Keyspace {
     room: usize,
     /// Imports of slots in progress, and slots whose keys are being deleted.
     pub(crate) imports: SlotImports,
-    /// Databases in which the walk over a slot may be in progress.
+    /// Numbers of the databases in which the walk over a slot may be in progress.
     walked: Vec<usize>,
-    /// How many times a database was emptied or exchanged.
+    /// How many times a database was emptied or exchanged as a whole.
     exchanges: u64,
 }
 
 /// The limit in bytes at which a database accepts no more writes; each chunk counts at its largest size. Some
-/// chunk numbers are reserved: as many as can be used up before the next check, if everything goes into the
-/// smallest blocks, by one batch of commands (a request of the largest size that `client-query-buffer-limit`
-/// admits, 1 GiB by default) or in the time until all databases are checked again.
+/// chunk numbers are reserved for writes before the next check. They suffice, even if all these writes use
+/// the smallest blocks, for one batch of commands (a request of the largest size that
+/// `client-query-buffer-limit` admits, 1 GiB by default), and for the time until all databases are checked
+/// again.
 const ROOM: usize = (Slab::CHUNKS_MAX - (2 << 30) / Slab::CHUNK_BYTES_MIN) * Slab::CHUNK_BYTES;
 
 impl Keyspace {
@@ -57,7 +59,7 @@ impl Keyspace {
         }
     }
 
-    /// Number of databases; their numbers are 0 to one less.
+    /// Number of databases; they are numbered from 0.
     pub fn databases(&self) -> usize {
         self.dbs.len()
     }
@@ -88,8 +90,9 @@ impl Keyspace {
         self.dbs.iter().map(Db::chunk_memory).fold(ChunkMemory::default(), ChunkMemory::plus)
     }
 
-    /// Memory of the keyspace in bytes: of the entries, and of everything else that the allocator has given.
-    /// Cost: one step for each database, and for each value or key that is stored outside its entry's block.
+    /// Memory of the keyspace in bytes: first the bytes of the entries' blocks, then all other bytes that the
+    /// allocator holds for it. Cost: one step for each database, and for each value or key that is stored
+    /// outside its entry's block.
     pub fn footprint(&self) -> (usize, usize) {
         let dbs = heap::vec(&self.dbs) + self.imports.footprint();
         (self.chunk_memory().used_bytes, dbs + self.dbs.iter().map(Db::footprint).sum::<usize>())
@@ -103,7 +106,7 @@ impl Keyspace {
         self.dbs[number].entry_bytes_taken() > self.room
     }
 
-    /// Sets the limit in bytes at which a database is nearly full, each chunk counted as 1 MiB: for
+    /// Sets the limit in bytes at which a database is nearly full, each chunk counted as 1 MiB. This is for
     /// tests, which cannot fill 1 TiB.
     #[doc(hidden)]
     pub fn set_entry_space_max(&mut self, bytes: usize) {
@@ -128,8 +131,8 @@ impl Keyspace {
     }
 
     /// Visits the entries of one bucket of a hash slot; returns the next cursor. A walk begins with cursor 0
-    /// and ends when 0 is returned. For a caller that removes every visited key and continues until the slot
-    /// is empty. `number` must be below [`Keyspace::databases`].
+    /// and ends when 0 is returned. This is for a caller that removes every visited key and continues until
+    /// the slot is empty. `number` must be below [`Keyspace::databases`].
     pub fn walk_slot(&self, number: usize, slot: u16, cursor: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
         let (db, mut visit) = (&self.dbs[number], visit);
         let index = db.tables.of_slot(slot);
@@ -213,8 +216,8 @@ impl Keyspace {
         walking::capture_read(&mut self.dbs[number], key);
     }
 
-    /// A copy of a key in its present state; `None` if absent. `number` must
-    /// be below [`Keyspace::databases`].
+    /// A copy of a key in its present state; `None` if the key is absent. `number` must be below
+    /// [`Keyspace::databases`].
     pub fn image_of(&self, number: usize, name: &[u8]) -> Option<crate::Captured> {
         walking::image_of(&self.dbs[number], number, self.key(name))
     }
@@ -234,8 +237,8 @@ impl Keyspace {
         self.exchanges
     }
 
-    /// Stores a key from a file: the value, the expiry in ms since the epoch and the access clock.
-    /// Returns `false`, and changes nothing, if the key exists. Leaves no effects, so no client may watch
+    /// Stores a key from a file: the value, the expiry in ms since the epoch and the access clock. Returns
+    /// `false`, and changes nothing, if the key exists. The load leaves no effects, so no client may watch
     /// the key or wait for it. `number` must be below [`Keyspace::databases`].
     pub fn load(
         &mut self,
@@ -265,14 +268,15 @@ impl Keyspace {
         absent
     }
 
-    /// Makes room in an empty database for `keys` keys, of which `expires` have an expiry. The numbers
-    /// are a hint, but take memory: 8 bytes for each key. `number` must be below [`Keyspace::databases`].
+    /// Makes room in an empty database for `keys` keys, of which `expires` have an expiry. The numbers are
+    /// only a hint, but the room takes memory: 8 bytes for each key. `number` must be below
+    /// [`Keyspace::databases`].
     pub fn reserve(&mut self, number: usize, keys: usize, expires: usize) {
         self.dbs[number].reserve(keys, expires);
     }
 
-    /// Removes a key that is about to be loaded from a file again, and frees the value at once; leaves no
-    /// effects. `number` must be below [`Keyspace::databases`].
+    /// Removes a key before it is loaded from a file again, and frees the value at once; leaves no effects.
+    /// `number` must be below [`Keyspace::databases`].
     pub fn unload(&mut self, number: usize, name: &[u8]) {
         let key = Key::hashed(name, self.hasher);
         let db = &mut self.dbs[number];
@@ -285,8 +289,8 @@ impl Keyspace {
         &mut self.dbs
     }
 
-    /// Shrinks indexes that have become too large, by at most `budget` bucket steps in each database; the
-    /// result is whether more is to do.
+    /// Shrinks indexes that have become too large, by at most `budget` buckets in each database; the result
+    /// is whether more work is left.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
         let mut more = false;
         for db in &mut self.dbs {
@@ -296,8 +300,8 @@ impl Keyspace {
     }
 }
 
-/// Whether a replaced database must not be dropped at once: it has keys, or detached slots to free, or
-/// an open cut, which may hold keys that the database no longer has.
+/// Whether a replaced database must not be dropped at once, because it has keys, or detached slots to free,
+/// or an open cut, which may hold keys that the database no longer has.
 fn is_worth_keeping(db: &Db) -> bool {
     !db.is_empty() || !db.detached.is_empty() || db.cut_state().is_some()
 }
@@ -311,7 +315,7 @@ pub struct Dataset<'a> {
 }
 
 impl Dataset<'_> {
-    /// Number of databases; their numbers are 0 to one less.
+    /// Number of databases; they are numbered from 0.
     pub fn databases(&self) -> usize {
         self.keyspace.databases()
     }
@@ -345,15 +349,15 @@ impl Dataset<'_> {
         removed
     }
 
-    /// Empties a hash slot of all databases, as [`Dataset::detach_slot_of`] does; returns the number of
-    /// keys. Cost: one step for each database.
+    /// Empties a hash slot of all databases, as [`Dataset::detach_slot_of`] does; returns the number of keys
+    /// removed. Cost: one step for each database.
     pub fn detach_slot(&mut self, slot: u16) -> usize {
         (0..self.databases()).map(|number| self.detach_slot_of(number, slot)).sum()
     }
 
-    /// Empties a hash slot of a database; [`Keyspace::free_detached`] frees the keys later. The effects
-    /// mark the slot as flushed at once for clients that watch its keys or wait for them, and invalidate each
-    /// key for clients that cache it when it is freed; no event is published. Returns the number of keys.
+    /// Empties a hash slot of a database; [`Keyspace::free_detached`] frees the keys later. The effects mark
+    /// the slot as flushed at once for clients that watch its keys or wait for them, and invalidate each key
+    /// for clients that cache it when it is freed; no event is published. Returns the number of keys removed.
     /// `number` must be below [`Dataset::databases`]. O(1).
     pub fn detach_slot_of(&mut self, number: usize, slot: u16) -> usize {
         let keys = freeing::detach(&mut self.keyspace.dbs[number], slot);
@@ -364,10 +368,10 @@ impl Dataset<'_> {
         keys
     }
 
-    /// Replaces all databases with those of `loaded`, which must have the same number, and takes over its
-    /// imports of slots. Slots whose keys are being deleted stay hidden. Watching and waiting clients see the
-    /// old databases emptied; the exchange counts as no change. The old databases go to the effects, to be
-    /// freed on another thread.
+    /// Replaces all databases with those of `loaded`, which must have as many, and takes over the slot
+    /// imports of `loaded`. Slots whose keys are being deleted stay hidden. Watching and waiting clients see
+    /// the old databases emptied; the exchange counts as no change. The old databases go to the effects, to
+    /// be freed on another thread.
     pub fn replace(&mut self, loaded: Keyspace) {
         assert_eq!(
             loaded.dbs.len(),

@@ -80,11 +80,11 @@ impl std::fmt::Debug for Db {
 /// Maximum number of hashes of hidden and detached slots that a step of the expiry cycle looks at.
 const HIDDEN_LOOKS: usize = 64;
 
-/// A hash with expired fields, if there is one.
+/// The result of the search for a hash with expired fields.
 pub(crate) enum VolatileDue {
     /// The hash's key.
     Hash(Box<[u8]>),
-    /// The hashes looked at are hidden; later ones may not be.
+    /// Only hashes of hidden and detached slots were examined; later hashes may have expired fields.
     Unknown,
     /// No hash has expired fields.
     None,
@@ -98,7 +98,7 @@ pub struct Found {
     pub handle: Handle,
 }
 
-/// The database as walks and counts over all keys see it: without the keys of hidden slots, that is, of slots
+/// The database as scans and counts of all keys see it: without the keys of hidden slots, that is, of slots
 /// that are being imported or emptied.
 #[derive(Clone, Copy)]
 pub struct ShownKeys<'a> {
@@ -122,7 +122,7 @@ impl<'a> ShownKeys<'a> {
         self.tables.shown_len(IndexKind::Expires)
     }
 
-    /// Every entry, in no order. O(n): for KEYS and digests.
+    /// Every entry, in no order, for KEYS and digests. Cost: O(n).
     pub fn iter(self) -> impl Iterator<Item = Handle> + 'a {
         self.tables.iter_shown(IndexKind::Keys)
     }
@@ -269,9 +269,9 @@ impl Db {
         self.store.slab.bytes_used() + self.store.outside_bytes
     }
 
-    /// Bytes that the allocator has given for the database: directories, indexes, the state of background
-    /// work, and the values and keys outside the entries' blocks. The chunks of the entries are not included.
-    /// Cost: one step for each value and key outside.
+    /// Bytes that the allocator holds for the database: directories, indexes, the state of background work,
+    /// and the values and keys outside the entries' blocks. The chunks of the entries are not included. Cost:
+    /// one step for each value and key outside.
     pub fn footprint(&self) -> usize {
         let store = &self.store;
         let values: usize = store.values.iter().map(|(_, value)| value.footprint()).sum();
@@ -341,8 +341,8 @@ impl Db {
     #[inline]
     pub(crate) fn set_clock(&self, handle: Handle, clock: u32) {
         let head = self.head(handle);
-        // An unchanged clock is not written: the cache line stays clean for keys read twice in
-        // one clock tick.
+        // An unchanged clock is not written, because the cache line of a key that is read twice in one clock
+        // tick then stays clean.
         if head.clock() != clock {
             self.store.slab.head(handle).store(head.with_clock(clock).0, Relaxed);
         }
@@ -354,7 +354,7 @@ impl Db {
         self.store.key(handle)
     }
 
-    /// A key with this hash, expired or not, for callers that have kept only the hash.
+    /// The key with this hash, expired or not, for callers that have kept only the hash.
     pub fn key_of_hash(&self, hash: u64) -> Option<&[u8]> {
         let index = self.tables.index(IndexKind::Keys, hash);
         let position = index.find(hash, |handle| self.hash_of(handle) == hash)?;
@@ -469,7 +469,7 @@ impl Db {
         self.store.slab.prefetch(handle);
     }
 
-    /// Prefetches the entries that the hashes probably have.
+    /// Prefetches the blocks of the entries that these hashes probably belong to.
     #[inline]
     pub fn prefetch_entries(&self, hashes: impl Iterator<Item = u64>) {
         let prefetch = |handle| self.store.slab.prefetch(handle);
@@ -498,9 +498,9 @@ impl Db {
         self.tables.sample(IndexKind::Expires, rng)
     }
 
-    /// Visits up to `count` entries (for `Expires`, entries with an expiry) of the neighbourhood chosen by
-    /// the random number `draw`; the result is their number. The result is smaller than `count` only if there
-    /// are few entries, or far fewer than there once were.
+    /// Visits up to `count` entries (for `Expires`, entries with an expiry) from neighbouring buckets at a
+    /// place that the random number `draw` determines. Returns how many were visited. The result is smaller
+    /// than `count` only if there are few entries, or far fewer than there once were.
     #[inline]
     pub(crate) fn sample_from(
         &self,
@@ -512,13 +512,13 @@ impl Db {
         self.tables.sample_from(kind, draw, count, visit)
     }
 
-    /// Prefetches what [`Db::sample_from`] with the same draw looks at first.
+    /// Prefetches the memory that [`Db::sample_from`] with the same `draw` reads first.
     #[inline]
     pub(crate) fn prefetch_sample(&self, kind: IndexKind, draw: u64) {
         self.tables.prefetch_sample(kind, draw);
     }
 
-    /// The entry of this handle, if the handle is still an entry whose key has this hash.
+    /// The entry with this handle, if the handle still belongs to an entry whose key has this hash.
     #[inline]
     pub(crate) fn find_handle(&self, hash: u64, handle: Handle) -> Option<Found> {
         let position = self.tables.index(IndexKind::Keys, hash).find(hash, |found| found == handle)?;
@@ -527,13 +527,13 @@ impl Db {
         (self.hash_of(handle) == hash).then_some(Found { position, handle })
     }
 
-    /// Every entry, in no order, hidden slots included. O(n): for saving small databases.
+    /// Every entry, in no order, hidden slots included, for saving small databases. Cost: O(n).
     pub fn iter(&self) -> impl Iterator<Item = Handle> + '_ {
         self.tables.iter(IndexKind::Keys)
     }
 
-    /// Shrinks indexes that have become too large, by at most `budget` bucket steps of one index. The
-    /// result is whether work, or a check for it, is left.
+    /// Shrinks indexes that have become too large, by at most `budget` buckets of one index. The result is
+    /// whether work, or a check for it, is left.
     pub fn shrink_step(&mut self, budget: usize) -> bool {
         self.tables.shrink_step(budget, &self.store)
     }

@@ -22,9 +22,9 @@ pub struct Edit<'a, C: Editable> {
     len_before: usize,
     encoding_before: C::Encoding,
     context: C::Context,
-    /// The event for a new key has already been recorded.
+    /// Whether the event for a new key has already been recorded.
     is_told_new: bool,
-    /// `None` once the collection is back in its entry.
+    /// The open collection; `None` once it is back in its entry.
     open: Option<Open<C>>,
 }
 
@@ -64,7 +64,8 @@ impl<'a, C: Editable> Edit<'a, C> {
         &self.open.as_ref().expect("it is there until the edit ends").value
     }
 
-    /// Records another event of the key, before the event with which the edit ends. It counts as no change.
+    /// Records another event of the key, before the event with which the edit ends. This event counts as no
+    /// change.
     pub fn also(&mut self, event: Event) {
         if !self.value().is_empty() {
             self.record_new();
@@ -167,14 +168,14 @@ impl<C: Editable> Drop for Edit<'_, C> {
     }
 }
 
-/// What the end of an edit needs to know of a collection type.
+/// The properties of a collection type that matter at the end of an edit.
 pub trait Editable: Collection {
     /// Whether clients can wait for a key to hold more elements.
     const IS_WAITED_FOR: bool;
     /// The event of an edit that was dropped without an end.
     const DEFAULT_EVENT: Event;
 
-    /// Hands over the parts that changes have replaced, to be freed on another thread.
+    /// Passes to `effects` the parts that changes have replaced, to be freed on another thread.
     fn discard_garbage(context: &mut Self::Context, effects: &mut Effects);
 }
 

@@ -1,10 +1,10 @@
-//! The effects of writes: records of what a command changed, from which the commit derives what to
-//! propagate, publish and count.
+//! The effects of writes: records of what a command changed, from which the commit after the command derives
+//! what to propagate, publish and count.
 //!
 //! Invariants: (1) every change that a command makes goes through [`crate::DbMut`] or [`crate::Dataset`],
 //! which record the key here, and count the changes; (2) effects only record, and the commit, which drains
 //! them between commands, acts on them; (3) with no listener and no propagation target a write allocates
-//! nothing here, except for expired keys or fields that it meets and for garbage; (4) `recorded` is set by
+//! nothing here, except for garbage, and for keys or fields that it finds expired; (4) `recorded` is set by
 //! everything that the commit must look at, except counts of look-ups and of changes.
 
 mod access_log;
@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 pub struct ModifiedKey {
     /// Number of the key's database.
     pub db: usize,
-    /// The key, by argument or by copy.
+    /// The key, as a position among the command's arguments or as a copy.
     pub key: KeyRef,
     /// The event that happened to the key.
     pub event: Event,
@@ -34,7 +34,7 @@ pub struct ModifiedKey {
     pub is_change: bool,
 }
 
-/// A key of the running command, or a copy of one that its arguments do not hold.
+/// A key among the arguments of the running command, or a copy of another key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyRef {
     /// Position in the command's arguments.
@@ -58,7 +58,7 @@ impl KeyRef {
 pub enum DbChange {
     /// The database was emptied; it may have been empty before.
     Flushed(usize),
-    /// A hash slot (second number) of the database was emptied: its keys are being freed.
+    /// A hash slot (second number) of the database was emptied, and its keys are being freed.
     SlotFlushed(usize, u16),
     /// The two databases were swapped.
     Swapped(usize, usize),
@@ -82,18 +82,18 @@ pub type Argv = Vec<Vec<u8>>;
 /// What one command, or one step of background work, changed. The commit drains it, and it is reused.
 #[derive(Default, Debug)]
 pub struct Effects {
-    /// Classes of events to record, for notifications, WATCH and tracking. While there are any, changes of
-    /// databases are recorded, too.
+    /// Classes of events to record, for notifications, WATCH and tracking. If the set is not empty, changes
+    /// of databases are recorded, too.
     listening: Classes,
     /// Whether only changes of `listened_keys` are wanted.
     listening_by_key: bool,
     /// Filter of the keys whose changes are wanted if `listening_by_key` is set.
     listened_keys: KeyFilter,
-    /// Set while clients are blocked until a key holds something: keys that get a value are
-    /// recorded as ready.
+    /// Set while clients are blocked until a key holds an element; keys that get a value are then recorded as
+    /// ready.
     pub blocked_listening: bool,
-    /// Set while a client waits until a key is gone: if `blocked_listening` is set too, any change of a key
-    /// then makes the key ready.
+    /// Set while a client waits until a key no longer exists; if `blocked_listening` is set, too, any change
+    /// of a key then makes the key ready.
     pub removal_listening: bool,
     /// Set while replicas or the AOF read the propagation stream.
     pub propagating: bool,
@@ -121,7 +121,7 @@ pub struct Effects {
     /// Keys deleted with their slot; the replication stream gets one command for the whole slot.
     pub flushed_keys: FlushedKeys,
     propagation: Propagation,
-    /// The command has published a message that has not been sent yet.
+    /// Whether the command has published a message that has not been sent yet.
     pub published: bool,
     hits: u64,
     misses: u64,
@@ -145,8 +145,8 @@ pub struct ExpiredFields {
 }
 
 /// Size in bytes above which a string in one piece is freed by another thread; for other values, see
-/// `Value::is_freed_elsewhere`. Below it, freeing the block costs less than a message and, often, waking
-/// the thread.
+/// `Value::is_freed_elsewhere`. Below this size, freeing the block costs less than sending it to the other
+/// thread, which must often be woken for that.
 pub const LAZY_FREE_BYTES: usize = 1 << 20;
 
 /// A size in bytes, [`LAZY_FREE_BYTES`] by default.
@@ -194,9 +194,9 @@ pub enum MessageListeners {
     /// Only the clients of this server.
     #[default]
     None,
-    /// Replicas, by the replication stream.
+    /// Replicas, which get messages through the replication stream.
     Replicas,
-    /// The nodes of a cluster, replicas among them, by its bus.
+    /// The nodes of a cluster, including replicas, which get messages through the cluster bus.
     Nodes,
 }
 
@@ -208,12 +208,12 @@ pub enum Propagation {
     Verbatim,
     /// As the client sent it, even when nothing changed.
     Forced,
-    /// As the client sent it, to replicas alone, even when nothing changed.
+    /// As the client sent it, but only to replicas, even when nothing changed.
     ToReplicas,
     /// As these commands instead; an empty list propagates nothing.
     Rewritten(Vec<Argv>),
-    /// As these commands instead, encoded: they are so many that allocating each argument would
-    /// take too long.
+    /// As these commands instead, which are encoded already. This form is for so many commands that
+    /// allocating each argument would take too long.
     Encoded(EncodedCommands),
     /// As these commands instead; their bytes are made later.
     Promised(PromisedCommands),
@@ -295,7 +295,7 @@ impl Effects {
         self.published = true;
     }
 
-    /// Adds `changes` to the changes of the keys that the command has modified.
+    /// Adds `changes` to the number of changes that the command has made.
     pub fn count_more_changes(&mut self, changes: u64) {
         self.changes += changes;
     }
@@ -381,7 +381,7 @@ impl Effects {
         std::mem::take(&mut self.changes)
     }
 
-    /// Number of changes since they were last taken.
+    /// Number of changes since the last `Effects::take_changes`.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes
@@ -399,8 +399,8 @@ impl Effects {
         self.modified.len()
     }
 
-    /// Moves each expiry recorded at `from` or later in front of the first look-up that missed its key,
-    /// because clients get the events in that order. `name_of` resolves a key to its name. Expiries and
+    /// Moves each expiry recorded at `from` or later in front of the first look-up that missed the expired
+    /// key, because clients get the events in that order. `name_of` resolves a key to its name. Expiries and
     /// misses were both recorded in the order of the look-ups. Cost: O(recorded).
     pub fn record_expiry_before_miss(&mut self, from: usize, name_of: impl Fn(&KeyRef) -> Box<[u8]>) {
         let mut expired = self.modified.split_off(from).into_iter().peekable();
@@ -423,14 +423,15 @@ impl Effects {
         self.modified.drain(..)
     }
 
-    /// Removes and returns the keys (database and key) that now hold a value, or more of a value, for which
-    /// clients can wait, and, with `removal_listening`, all changed keys; recorded only while
-    /// `blocked_listening`.
+    /// Removes and returns the keys, each with its database, that now hold a value for which clients can
+    /// wait, or more of such a value; with `removal_listening`, also all other changed keys. Keys are
+    /// recorded only while `blocked_listening` is set.
     pub fn drain_ready(&mut self) -> std::vec::Drain<'_, (usize, KeyRef)> {
         self.ready.drain(..)
     }
 
-    /// Changes of whole databases, in order; recorded while events or ready keys are recorded.
+    /// Removes and returns the changes of whole databases, in order. Such changes are recorded while events
+    /// or ready keys are recorded.
     pub fn take_databases(&mut self) -> Vec<DbChange> {
         std::mem::take(&mut self.databases)
     }
@@ -446,8 +447,8 @@ impl Effects {
         !self.expired_by_read.is_empty()
     }
 
-    /// Keys that writes or the expiry cycle found expired and deleted, with their databases: their deletion
-    /// is propagated before the command.
+    /// Keys that writes or the expiry cycle found expired and deleted, with their databases. The deletion of
+    /// these keys is propagated before the command.
     #[inline]
     pub fn expired_by_write(&self) -> &[(usize, Box<[u8]>)] {
         &self.expired_by_write
@@ -466,7 +467,7 @@ impl Effects {
         &self.expired_fields
     }
 
-    /// Clears the list of expired fields, once it is propagated.
+    /// Clears the list of expired fields after it was propagated.
     #[inline]
     pub fn clear_expired_fields(&mut self) {
         self.expired_fields.clear();
@@ -490,7 +491,7 @@ impl Effects {
         std::mem::take(&mut self.evicted_keys)
     }
 
-    /// Clears the list of evicted keys, once it is propagated.
+    /// Clears the list of evicted keys after it was propagated.
     #[inline]
     pub fn clear_evicted(&mut self) {
         self.evicted.clear();
@@ -530,13 +531,13 @@ impl Effects {
         self.garbage_dbs.drain(..).map(|(_, db)| db)
     }
 
-    /// The old contents of a database that was emptied, until garbage is drained.
+    /// The old contents of a database that was emptied, if they have not been drained yet.
     pub fn removed_from(&self, number: usize) -> Option<&Db> {
         self.garbage_dbs.iter().find(|(of, _)| *of == number).map(|(_, db)| db)
     }
 }
 
-/// Methods of the check that a command declares its keys and databases.
+/// Methods for the check whether a command declares the keys and databases that it accesses.
 impl Effects {
     /// From now on, records the keys and databases that are accessed, until [`Effects::take_accesses`].
     pub fn record_accesses(&mut self) {
@@ -575,7 +576,7 @@ impl Effects {
         self.hits += 1;
     }
 
-    /// Counts a look-up that found no key, and records its event.
+    /// Counts a look-up that found no key, and records a `keymiss` event.
     #[inline]
     pub(crate) fn miss(&mut self, db: usize, key: Key<'_>) {
         self.misses += 1;
@@ -590,7 +591,7 @@ impl Effects {
         self.misses += 1;
     }
 
-    /// Records that a key was created; its own event follows.
+    /// Records that a key was created; the event of the command itself follows.
     #[inline]
     pub(crate) fn key_created(&mut self, db: usize, key: Key<'_>) {
         if self.listening.has(Class::New) {
@@ -626,8 +627,8 @@ impl Effects {
         self.left_to_others
     }
 
-    /// Takes a part that a collection gave away, of which `copied` bytes were copied; always freed
-    /// on another thread.
+    /// Takes a part that a collection has released, and of which `copied` bytes were copied. The part is
+    /// always freed on another thread.
     pub(crate) fn discard_part(&mut self, part: Value, copied: usize) {
         if part.is_shared() {
             self.left_to_others += copied as u64;
@@ -636,8 +637,8 @@ impl Effects {
         self.garbage.push(part);
     }
 
-    /// Records a modified key, and adds `changes` to the changes; 0 if the event counts as no change, such as
-    /// an expiry.
+    /// Records a modified key, and adds `changes` to the number of changes; `changes` is 0 if the event
+    /// counts as no change, such as an expiry.
     #[inline]
     pub(crate) fn key_modified(&mut self, db: usize, key: Key<'_>, event: Event, changes: u64) {
         self.changes += changes;
@@ -671,8 +672,8 @@ impl Effects {
         }
     }
 
-    /// Records that a key now holds a value, or more of a value, for which clients can wait, or that it
-    /// changed while a client waits until it is gone.
+    /// Records that a key now holds a value for which clients can wait, or more of such a value, or that the
+    /// key changed while a client waits until it no longer exists.
     #[inline]
     pub(crate) fn key_ready(&mut self, db: usize, key: Key<'_>) {
         if self.blocked_listening {
@@ -681,13 +682,13 @@ impl Effects {
         }
     }
 
-    /// Takes a part that a stream gave away; always freed on another thread.
+    /// Takes a part that a stream has released; the part is always freed on another thread.
     pub(crate) fn discard_stream(&mut self, part: Stream) {
         self.recorded = true;
         self.garbage.push(Value::Stream(part));
     }
 
-    /// Counts bytes that a change copied because another owner shares the part.
+    /// Counts bytes that a change copied because they have another owner, too.
     pub(crate) fn count_copied(&mut self, bytes: u64) {
         self.left_to_others += bytes;
     }
@@ -697,8 +698,8 @@ impl Effects {
         self.changes += 1;
     }
 
-    /// Records a change or an event, if a listener may want it. Not inlined into its callers, so that a
-    /// change of a key without a listener costs little.
+    /// Records a change or an event, if a listener may want it. The function is not inlined into its callers,
+    /// so that a change of a key without a listener costs little.
     #[cold]
     #[inline(never)]
     fn note_modified(&mut self, db: usize, key: Key<'_>, event: Event, is_change: bool) {
@@ -761,7 +762,7 @@ impl Effects {
         self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });
     }
 
-    /// Propagates the deletion of expired fields ahead of a command that writes them anew and keeps the
+    /// Propagates the deletion of expired fields ahead of a command that writes them again and keeps the
     /// expiry that a replica has for them. The fields are counted already.
     pub fn propagate_expired_fields(&mut self, db: usize, key: Key<'_>, fields: Vec<Vec<u8>>) {
         self.expired_fields.push(ExpiredFields { db, key: key.bytes.into(), fields });

@@ -25,11 +25,12 @@ pub struct Head(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Form {
-    /// A string that is an integer: a little-endian i64.
+    /// A string that is an integer; the payload is a little-endian i64.
     StrInt = 0,
     /// A string's bytes, reported as `embstr` or `raw` by size.
     StrInline = 1,
-    /// A string's bytes, reported by OBJECT ENCODING as `raw` at any length: the string was built in pieces.
+    /// A string's bytes, reported by OBJECT ENCODING as `raw` at any length, because the string was built in
+    /// pieces.
     StrInlineRaw = 2,
     /// A string outside the block; the value knows whether it is in one piece or in pages.
     StrOutside = 3,
@@ -91,7 +92,7 @@ impl Form {
         }
     }
 
-    /// The form of a head word. Panics on a number that no form has: memory is corrupt.
+    /// The form of a head word. Panics if no form has the number, because memory is then corrupt.
     #[inline]
     fn of(word: u32) -> Form {
         match word >> FORM_SHIFT & 31 {
@@ -366,7 +367,7 @@ fn unknown(number: u32) -> ! {
     panic!("an entry of form {number}, which does not exist: memory is corrupt")
 }
 
-/// Panics: the form and the value have different types, so memory is corrupt.
+/// Panics because the form and the value have different types, which means that memory is corrupt.
 #[cold]
 pub(crate) fn corrupt_entry() -> ! {
     panic!("an entry's form and its value are of two types: memory is corrupt")

@@ -1,17 +1,17 @@
 //! Eviction: choosing the keys that make room, and deleting them.
 //!
-//! A choice, unless it is to be random, looks at a few random keys of each database and keeps the best
-//! candidates of all choices so far in a pool, so it is nearly as good as a choice among all keys. A
-//! candidate that was used after it entered the pool, or expires later than it did then, is dropped: this is
-//! where the pool differs from the reference's.
+//! Unless keys are evicted at random, a choice examines a few random keys of each database. A pool keeps the
+//! best candidates of all choices so far, so a choice is nearly as good as one among all keys. A candidate
+//! that was used after it entered the pool, or that now expires later than when it entered, is dropped; in
+//! this the pool differs from the reference's.
 //!
 //! Entries unused for a long time are in no cache, and waiting for them one after the other would be most of
 //! the cost of a choice. Therefore the random numbers of each choice are drawn two choices ahead. The buckets
 //! of the choice after next, the entries of the next choice and the best remaining candidate are prefetched.
 //!
 //! Invariants: (1) the pool is in the order of scores, the best candidate last; (2) a deleted entry has at
-//! least the score of its candidate, even if its key was deleted and stored again meanwhile; (3) each
-//! deletion is recorded by `Effects::evicted_key`.
+//! least the score of its candidate, even if its key was deleted and stored again after the candidate was
+//! chosen; (3) each deletion is recorded by `Effects::evicted_key`.
 
 use crate::dataset::Keyspace;
 use crate::db::{Db, Found, IndexKind};
@@ -67,7 +67,7 @@ pub struct EvictionPool {
     turn: usize,
     /// Random numbers that select the entries of the next choice and the one after it.
     draws: Option<[u64; 2]>,
-    /// The name of the key evicted last; its memory is reused for the next.
+    /// The name of the key evicted last; its memory is reused for the next name.
     name: Vec<u8>,
 }
 
@@ -132,7 +132,8 @@ impl EvictionPool {
         heap::vec(&self.candidates) + heap::vec(&self.name)
     }
 
-    /// Looks at some keys of each database that has any; the result is whether one of them may be evicted.
+    /// Looks at some keys of each database that has any; the result is whether any of these keys may be
+    /// evicted.
     fn fill(&mut self, dbs: &[Db], rule: &EvictionRule, rng: &mut Rng) -> bool {
         let draw = rng.next_u64();
         let [present, next] = self.draws.get_or_insert_with(|| [rng.next_u64(), rng.next_u64()]);
@@ -148,8 +149,8 @@ impl EvictionPool {
                 }
             };
             if db.sample_from(rule.index(), present, rule.samples, &mut meet) == 0 {
-                // The drawn neighbourhood has no entry, as in an index with far more room than entries:
-                // the index is searched for a random one.
+                // The drawn neighbourhood has no entry, which can happen in an index with far more room than
+                // entries, so the whole index is searched for a random entry.
                 rule.sample(db, rng).into_iter().for_each(meet);
             }
         }
@@ -173,7 +174,7 @@ impl EvictionPool {
         self.candidates.insert(at, Candidate { score, db: number, hash, handle });
     }
 
-    /// Prefetches the best candidate: the next choice may check whether it is still a candidate.
+    /// Prefetches the best candidate, because the next choice may check whether it is still a candidate.
     fn prefetch_best(&self, dbs: &[Db]) {
         if let Some(Candidate { db, hash, handle, .. }) = self.candidates.last().copied()
             && let Some(db) = dbs.get(db)
@@ -294,7 +295,7 @@ mod tests {
         let handle = db.iter().next().expect("one key");
         let hash = db.hasher().hash(b"present");
         assert!(db.find_handle(hash, handle).is_some());
-        // Keys whose hashes the bucket does not distinguish from that of the present key.
+        // Hashes of other keys that the bucket does not distinguish from the hash of the present key.
         let alike: Vec<u64> = (0..10_000_u32)
             .map(|number| db.hasher().hash(&number.to_le_bytes()))
             .filter(|other| other >> 56 == hash >> 56)

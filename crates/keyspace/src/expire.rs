@@ -28,15 +28,15 @@ use sluice_value::HashLimits;
 pub struct ExpireCycle {
     /// Present time, ms since the epoch.
     pub now_ms: i64,
-    /// Keys looked at per round and database: 20 at effort 1, 5 more per further step of
-    /// `active-expire-effort`.
+    /// Number of keys of a database that a round looks at: 20 at effort 1, and 5 more for each further step
+    /// of `active-expire-effort`.
     pub keys_per_round: usize,
     /// Share of expired keys, in percent, above which a database gets another round.
     pub tolerated_percent: usize,
 }
 
-/// Progress of the cycle. Created once; [`ExpireWalk::begin`] begins each cycle with the database after
-/// the last one finished.
+/// Progress of the cycle. It is created once; [`ExpireWalk::begin`] begins each cycle with the database after
+/// the last one that was finished.
 #[derive(Debug, Default)]
 pub struct ExpireWalk {
     /// The database being visited, modulo the number of databases.
@@ -107,7 +107,8 @@ pub struct ExpireOutcome {
 /// many keys, has reached the end of the index, or has looked at as many buckets as are allowed.
 const KEYS_PER_STEP: usize = 8;
 
-/// Maximum number of fields that a step deletes, and so that one command of the replication stream deletes.
+/// Maximum number of fields that a step deletes. A command that the cycle adds to the replication stream
+/// therefore deletes at most this many fields.
 const FIELDS_PER_STEP: usize = 64;
 
 /// Maximum number of steps in a database and cycle that find hidden hashes alone. The next cycle continues
@@ -165,8 +166,8 @@ impl Keyspace {
         let (step, is_pass_over) = self.expire_some(number, cycle, walk, effects);
         walk.round.passes += usize::from(is_pass_over);
         let round = walk.round;
-        // A round that reaches the end of the index without a key goes on from the beginning, because it
-        // may have begun in empty buckets at the end.
+        // A round that reaches the end of the index without a key continues at the beginning, because it may
+        // have begun in empty buckets at the end.
         let has_seen_all = is_pass_over && (round.sampled > 0 || round.passes == 2);
         let is_round_over = round.sampled >= cycle.keys_per_round || has_seen_all;
         let mut is_enough = false;
@@ -235,8 +236,8 @@ impl Keyspace {
         (step, is_pass_over)
     }
 
-    /// Deletes expired fields of the next hash that has some; the result is their number, and `None` if
-    /// the hashes looked at are hidden.
+    /// Deletes expired fields of the next hash that has some; the result is the number of deleted fields, or
+    /// `None` if only hashes of hidden or detached slots were looked at.
     fn expire_fields_of_one(&mut self, number: usize, now_ms: i64, effects: &mut Effects) -> Option<u64> {
         let db = &mut self.dbs_mut()[number];
         let name = match db.next_volatile_due(now_ms) {

@@ -21,7 +21,8 @@ pub enum Layout {
     PerSlot,
 }
 
-/// The hash function of keys: seed and layout. All threads that hash keys of a keyspace use the same.
+/// The hash function of keys: a seed and a layout. All threads that hash keys of a keyspace use the
+/// same seed and layout.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyHasher {
     seed: HashSeed,
@@ -39,8 +40,8 @@ impl KeyHasher {
         KeyHasher { seed, layout }
     }
 
-    /// The hash of a key. Cost: one round for each 8 bytes and four more; with [`Layout::PerSlot`] a
-    /// checksum of the key too.
+    /// The hash of a key. Cost: one round for each 8 bytes of the key, and four more; with
+    /// [`Layout::PerSlot`] also a checksum of the key.
     #[inline]
     pub fn hash(self, key: &[u8]) -> u64 {
         let hash = self.hash_without_slot(key);

@@ -16,7 +16,7 @@ impl Keyspace {
         self.imports.hidden().is_some_and(|hidden| hidden.has(usize::from(slot)))
     }
 
-    /// Makes walks, random choices and counts over a database leave out these slots, whose keys are being
+    /// Makes scans, random choices and counts over a database leave out these slots, whose keys are being
     /// deleted. Does nothing if keys have no slots. Cost: one step for each of these slots, each slot of an
     /// import and each database.
     pub fn hide_slots(&mut self, slots: impl Iterator<Item = u16>) {
@@ -26,7 +26,7 @@ impl Keyspace {
         }
     }
 
-    /// Ends the hiding of slots that [`Keyspace::hide_slots`] has hidden. Costs as much as hiding them.
+    /// Makes slots visible again that [`Keyspace::hide_slots`] has hidden. Costs as much as hiding them.
     pub fn show_slots(&mut self, slots: impl Iterator<Item = u16>) {
         self.imports.show(slots);
         self.tell_databases();
@@ -37,8 +37,8 @@ impl Keyspace {
         self.imports.is_leaving(slot)
     }
 
-    /// The slots whose keys are being deleted, in order. Cost: one step if there are none, otherwise one
-    /// for each 64 slots and each of these.
+    /// The slots whose keys are being deleted, in order. Cost: one step if there are none, otherwise one step
+    /// for each group of 64 slots, and one for each slot that is being deleted.
     pub fn leaving(&self) -> impl Iterator<Item = u16> + '_ {
         self.imports.leaving()
     }
@@ -48,13 +48,13 @@ impl Keyspace {
         self.dbs_mut().iter_mut().for_each(|db| db.tables.hidden.clone_from(&hidden));
     }
 
-    /// The imports, to begin and end some.
+    /// The handle with which imports are begun and ended.
     pub fn import_marks(&mut self) -> ImportMarks<'_> {
         ImportMarks { keyspace: self }
     }
 }
 
-/// The imports of a keyspace, to begin and end some. Keys are neither read nor changed.
+/// The imports of a keyspace, opened to begin and end imports. Keys are neither read nor changed.
 pub struct ImportMarks<'a> {
     keyspace: &'a mut Keyspace,
 }
@@ -70,8 +70,8 @@ impl ImportMarks<'_> {
         }
     }
 
-    /// Ends the import with this name: its slots are shown from now on, with all their keys. `None` if
-    /// there is none. Cost: as for [`ImportMarks::begin`].
+    /// Ends the import with this name: from now on its slots and all their keys are visible. `None` if there
+    /// is none. Cost: as for [`ImportMarks::begin`].
     pub fn end(&mut self, name: &[u8]) -> Option<SlotImport> {
         let ended = self.keyspace.imports.end(name)?;
         self.keyspace.tell_databases();

@@ -1,6 +1,6 @@
 //! Slots in motion: imports in progress, which this server carries out or which a stream, a log or a snapshot
 //! has reported, and slots that were moved away, whose keys are being deleted. The keys of all these slots
-//! exist, but are hidden from walks, random choices and counts over a database.
+//! exist, but are hidden from scans, random choices and counts over a database.
 //!
 //! Invariants: (1) no two imports have a slot in common, and each has at least one, so there are at most
 //! 16,384 imports, and at most 16,384 ranges in all of them together; (2) the hidden slots are those of
@@ -73,7 +73,7 @@ impl HiddenSlots {
         })
     }
 
-    /// The bits of 64 slots, from slot `at` times 64 on.
+    /// The bits of the 64 slots that begin with slot `64 * at`.
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.0.get(at).copied().unwrap_or(0)
     }
@@ -160,7 +160,7 @@ impl SlotImports {
         self.gather();
     }
 
-    /// Computes the set of hidden slots anew (2).
+    /// Computes the set of hidden slots from the imports and from the slots whose keys are being deleted (2).
     fn gather(&mut self) {
         let mut hidden = self.leaving.as_deref().map_or(HiddenSlots([0; WORDS]), HiddenSlots::clone);
         self.list.iter().flat_map(SlotImport::slots).for_each(|slot| hidden.insert(slot));

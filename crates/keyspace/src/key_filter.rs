@@ -3,7 +3,7 @@
 //! Each key sets two bits of one word, chosen by its hash (a Bloom filter of blocks of 64 bits: Putze,
 //! Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007). A key that was added is
 //! always found; of the other keys, at most one in ten is found although it was not added. Keys are not
-//! removed one by one: a part drops removed keys when it is filled anew.
+//! removed one by one; a part drops removed keys when it is filled again.
 //!
 //! Invariant: a part holds at most one key for each 8 of its bits, counted since it was filled.
 
@@ -20,12 +20,12 @@ pub struct KeyFilter {
 #[derive(Clone, Debug, Default)]
 struct FilterPart {
     words: Box<[u64]>,
-    /// Number of keys that may be added before the part must be filled anew.
+    /// Number of keys that may be added before the part must be filled again.
     room: usize,
 }
 
 impl KeyFilter {
-    /// Number of parts. One part is small enough to be filled anew in one step.
+    /// Number of parts. One part is small enough to be filled again in one step.
     pub const PARTS: usize = 1024;
 
     /// The part of a key. The bits of the hash that choose the part lie above those that choose a word in
@@ -50,8 +50,8 @@ impl KeyFilter {
         }
     }
 
-    /// Adds a key; the result is whether the filter has it now. If not, its part has no room, and must be
-    /// filled anew with all of its keys, this one included.
+    /// Adds a key; the result is whether the filter now contains the key. If not, its part has no room,
+    /// and must be filled again with all of its keys, including this one.
     #[inline]
     #[must_use]
     pub fn add(&mut self, hash: u64) -> bool {
@@ -61,7 +61,7 @@ impl KeyFilter {
         self.parts[KeyFilter::part_of(hash)].add(hash)
     }
 
-    /// Fills a part anew with the keys of these hashes, all of which belong to it. Cost: O(keys).
+    /// Fills a part again with the keys of these hashes, all of which belong to it. Cost: O(keys).
     pub fn refill(&mut self, part: usize, hashes: impl ExactSizeIterator<Item = u64>) {
         let Some(part) = self.parts.get_mut(part) else { return };
         let words = (hashes.len().max(1) * BITS_PER_KEY).div_ceil(u64::BITS as usize);
@@ -113,8 +113,9 @@ impl FilterPart {
     }
 }
 
-/// The bits of a hash within its word: the lowest 12 of the bits that choose the word. These 12 bits
-/// hardly affect the choice of the word as long as a part has fewer than 262,144 words.
+/// The two bits of a key within its word. They are selected by the lowest 12 of the hash bits that choose
+/// the word. These 12 bits hardly affect the choice of the word as long as a part has fewer than 262,144
+/// words.
 #[inline]
 fn bits_of(hash: u64) -> u64 {
     1 << (hash & 63) | 1 << (hash >> 6 & 63)
@@ -126,7 +127,7 @@ const PART_SHIFT: u32 = 30;
 /// Smallest number of bits that a part has for each of its keys.
 const BITS_PER_KEY_MIN: usize = 8;
 
-/// Bits for each key when a part is filled, which leaves room for half as many keys again.
+/// Number of bits for each key when a part is filled. This leaves room for half as many keys again.
 const BITS_PER_KEY: usize = 12;
 
 #[cfg(test)]
@@ -155,7 +156,7 @@ mod tests {
             let strangers = 100_000;
             let found = (0..strangers).filter(|_| filter.may_have(rng.next_u64())).count();
             assert!(found <= strangers / 10, "{keys}: {found}");
-            // Each key is added anew a few times at most, however many keys there are.
+            // On average, each key is added again at most four times, however many keys there are.
             assert!(refills <= 4 * keys, "{keys}: {refills}");
             if keys > 100_000 {
                 assert!(filter.footprint() < 2 * keys as usize, "{}", filter.footprint());

@@ -93,15 +93,15 @@ pub struct Access {
 /// What a look-up writes into an entry's access clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessUpdate {
-    /// Nothing is written: for a client with CLIENT NO-TOUCH (except in TOUCH), and for the server's own
-    /// work.
+    /// Nothing is written. This is for a client with CLIENT NO-TOUCH (except in TOUCH), and for the server's
+    /// own work.
     No {
         /// The access clock of new entries.
         fresh: u32,
     },
     /// The LRU clock, 24 bits.
     Lru(u32),
-    /// Logarithmic frequency: minutes of the clock in 16 bits and a counter in 8.
+    /// Logarithmic frequency: 16 bits for the minutes of the clock, and a counter of 8 bits.
     Lfu {
         /// Present time in minutes, modulo 2^16.
         minutes: u16,
@@ -119,9 +119,9 @@ pub enum AccessUpdate {
 pub enum ExpiryMode {
     /// Expired keys are hidden and deleted.
     Delete,
-    /// Expired keys are hidden but stay: a replica waits until its primary deletes them.
+    /// Expired keys are hidden but stay, because a replica waits until its primary deletes them.
     Hide,
-    /// Expired keys are visible: for the primary's link, the AOF and an import source.
+    /// Expired keys are visible. This is for the primary's link, the AOF and an import source.
     Ignore,
 }
 
@@ -151,7 +151,8 @@ impl AccessUpdate {
     }
 }
 
-/// The LFU counter of `clock` after the decay due at `minutes`: one per `decay` minutes; 0 turns decay off.
+/// The LFU counter of `clock` after the decay that is due at `minutes`. The counter loses one for each
+/// `decay` minutes; with 0 there is no decay.
 pub fn lfu_decayed(clock: u32, minutes: u16, decay: u32) -> u8 {
     let elapsed = u32::from(minutes.wrapping_sub((clock >> 8) as u16));
     let periods = elapsed.checked_div(decay).unwrap_or(0);

@@ -9,14 +9,15 @@ use sluice_value::{Hash, List, PAGE_BYTES, Pages, Set, Stream, Value, Zset};
 /// A value to be stored under a key.
 #[derive(Debug)]
 pub enum NewValue<'a> {
-    /// A string in its canonical encoding: an integer where the bytes are one.
+    /// A string in its canonical encoding, which is an integer if the bytes are the decimal form of one.
     Str(&'a [u8]),
     /// A string whose bytes other owners may share. They become the value without a copy if they are too
     /// long for the entry.
     StrShared(&'a Bytes),
     /// A string that is the decimal form of an integer.
     Int(i64),
-    /// A string kept as bytes even if it is an integer, such as the result of INCRBYFLOAT.
+    /// A string that is stored as bytes even if they are the decimal form of an integer, such as the result
+    /// of INCRBYFLOAT.
     Plain(&'a [u8]),
     /// A string marked `raw`, whose bytes are copied.
     Raw(&'a [u8]),
@@ -54,10 +55,11 @@ impl NewValue<'_> {
     }
 }
 
-/// Length in bytes above which a string that is written whole, and must be copied for that, is kept in pages.
+/// Length in bytes above which a string is stored in pages if it is written as a whole and has to be copied
+/// for that.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
 
-/// A value whose location is decided: what the block holds, or a value that goes outside.
+/// A value whose location is decided: either the payload that the block holds, or a value that goes outside.
 pub(crate) enum Payload<'a> {
     /// The payload of [`Form::StrInt`]; made here, because an integer has no bytes yet.
     Int([u8; 8]),
@@ -146,7 +148,8 @@ impl<'a> Payload<'a> {
         Payload::Outside(C::OUTSIDE, value.into_value())
     }
 
-    /// The payload of a string that does not fit the block, copied: in pages if it is very long.
+    /// The payload of a string that does not fit the block. The string is copied, into pages if it is very
+    /// long.
     #[cold]
     fn large_string(bytes: &[u8]) -> Payload<'a> {
         if bytes.len() > WHOLE_BYTES_MAX {

@@ -1,7 +1,8 @@
 //! Edits of streams: how a command changes a stream.
 //!
 //! A stream is changed in its place among the values. Each change is recorded when it happens; the end of
-//! the edit updates the byte count and hands over removed parts. A stream without entries keeps its key.
+//! the edit updates the byte count and passes removed parts to the effects. A stream without entries
+//! keeps its key.
 
 use crate::Key;
 use crate::db::Db;

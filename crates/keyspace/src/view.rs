@@ -31,7 +31,7 @@ pub enum ValueRef<'a> {
 /// A string value, as it is stored.
 #[derive(Clone, Copy, Debug)]
 pub enum Str<'a> {
-    /// An integer: its decimal form is the string.
+    /// An integer, whose decimal form is the string.
     Int(i64),
     /// Bytes in the entry.
     Inline(&'a [u8]),

@@ -3,10 +3,10 @@
 //! The mark is a position in each arena of objects, set before a run. Invariants: (1) objects made before
 //! [`Vm::seal`], objects of an image, and chunks loaded between runs, lie before the mark and outlive runs;
 //! (2) objects that a run makes lie after the mark and are freed when the run ends, unless the run stored a
-//! reference to a new object in an old one, added a key to an old table, or had a new object pinned: then
-//! all of the run's objects are kept. They are also kept if the host asks for it ([`Vm::end_and_keep`]), or
-//! if the run has no mark, because many slots before the mark were free and are used again; (3) at most one
-//! run is open.
+//! reference to a new object in an old one, added a key to an old table, or had a new object pinned; in these
+//! cases all of the run's objects are kept. They are also kept if the host asks for it
+//! ([`Vm::end_and_keep`]), or if the run has no mark, because many slots before the mark were free and are
+//! used again; (3) at most one run is open.
 
 mod chunks;
 mod limit;
@@ -33,17 +33,17 @@ use crate::vm::Known;
 use crate::vm::inspect::{CodePosition, RunningFunction};
 use crate::vm::machine::{Halt, Machine};
 
-/// Slots of the main program's stack in a new machine.
+/// Number of slots of the main program's stack in a new machine.
 const STACK_FIRST: usize = 512;
 
-/// The least number of free slots that arguments leave on the stack.
+/// Arguments leave at least this many slots of the stack free.
 const STACK_FREE: usize = STACK_FIRST - 64;
 
-/// The most slots of a stack that is kept for the next run.
+/// The stack is kept for the next run only if it has at most this many slots.
 const STACK_KEPT: usize = 16 << 10;
 
-/// The most new tables, strings and closures in all, and the most new upvalues, that [`Vm::end`] frees
-/// itself; more are returned to the caller.
+/// If a run has at most this many new tables, strings and closures together, and at most this many new
+/// upvalues, [`Vm::end`] frees them itself; otherwise it returns them to the caller.
 const FREED_HERE: usize = 4096;
 
 /// If a run's objects have more bytes than this, [`Vm::end`] returns them to the caller instead of freeing
@@ -58,22 +58,22 @@ pub enum RunOutcome {
     /// The run requests something from the host, by this code: see [`Execution::request_args`]. The host
     /// answers with [`Execution::answer`] or [`Execution::answer_error`].
     Call(u32),
-    /// The run's limit is reached: see [`RunLimit`]; or [`Execution::step`] has executed an instruction.
+    /// The run's limit ([`RunLimit`]) is reached, or [`Execution::step`] has executed an instruction.
     OutOfBudget,
-    /// An uncaught error has ended the run; its value.
+    /// An uncaught error with this value has ended the run.
     Failed(Value),
 }
 
 /// The handle of a value that is kept alive until [`Vm::unpin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// The slot in the list of pinned values. `number` is that of the pin, because later pins may use the
+    /// The slot in the list of pinned values. `number` identifies the pin, because later pins may use the
     /// same slot.
     slot: u32,
     number: u32,
 }
 
-/// A global variable that the host sets for a run: its index among the declared ones.
+/// A global variable that the host sets for a run: its index among the declared global variables.
 #[derive(Clone, Copy, Debug)]
 pub struct Global(u32);
 
@@ -110,7 +110,8 @@ pub struct Vm {
     machine: Machine,
     stage: VmStage,
     initial: HostState,
-    /// For each slot of the list of pinned values, the number of the pin that holds the slot; 0 for none.
+    /// For each slot of the list of pinned values, the number of the pin that holds the slot; 0 if the slot
+    /// is free.
     pins: Vec<u32>,
     /// Slots that are not used by a pin any more.
     free_slots: Vec<u32>,
@@ -122,7 +123,7 @@ pub struct Vm {
     declared: Vec<DeclaredGlobal>,
     set: Vec<u32>,
     results: usize,
-    /// Slots that the main program's stack had when the run began.
+    /// Number of slots of the main program's stack when the run began.
     stack_before: usize,
     /// Chunks that were unloaded since the last cycle of the collector ended.
     unloaded: usize,
@@ -139,7 +140,7 @@ pub fn compile(source: &[u8], name: &[u8]) -> Result<Arc<Proto>, Vec<u8>> {
     crate::compile::compile(source, ChunkName::new(name))
 }
 
-/// As [`compile`], under a name that several chunks share.
+/// Like [`compile`], but under a name that several chunks share.
 ///
 /// # Errors
 /// As [`compile`].
@@ -214,14 +215,14 @@ impl Vm {
         })
     }
 
-    /// Access for opening a library of the host. Only before [`Vm::seal`].
+    /// Access for opening a library of the host. May be called only before [`Vm::seal`].
     pub fn library(&mut self) -> Library<'_> {
         let globals = self.machine.heap.globals.unwrap_or_default();
         let natives = Arc::make_mut(&mut self.machine.natives);
         Library { heap: &mut self.machine.heap, natives, globals }
     }
 
-    /// Adds `getfenv`, `setfenv` and `newproxy`. Only before [`Vm::seal`].
+    /// Adds `getfenv`, `setfenv` and `newproxy`. May be called only before [`Vm::seal`].
     ///
     /// # Errors
     /// `not enough memory`.
@@ -235,7 +236,7 @@ impl Vm {
         self.machine.looks_into_errors = true;
     }
 
-    /// Declares a global variable that the host sets in each run. Only before [`Vm::seal`].
+    /// Declares a global variable that the host sets in each run. May be called only before [`Vm::seal`].
     ///
     /// # Errors
     /// `not enough memory`.
@@ -248,8 +249,8 @@ impl Vm {
         Ok(Global(self.declared.len() as u32 - 1))
     }
 
-    /// Writes a declared global in its node; false if a program has removed the global. The node of a
-    /// read-only global never changes, and is searched once.
+    /// Writes the value of a declared global into its node; returns false if a program has removed the
+    /// global. The node of a read-only global never changes, and is searched once.
     #[inline]
     fn write_declared(&mut self, index: u32, value: Value) -> bool {
         let (globals, heap) = (self.globals(), &mut self.machine.heap);
@@ -263,7 +264,7 @@ impl Vm {
         true
     }
 
-    /// Ends the opening of libraries: all existing objects outlive runs. With `read_only`, all
+    /// Ends the opening of libraries: from now on, all existing objects outlive runs. With `read_only`, all
     /// existing tables become read-only.
     pub fn seal(&mut self, read_only: bool) {
         self.machine.collect(None);
@@ -300,8 +301,8 @@ impl Vm {
         self.machine.heap.globals.unwrap_or_default()
     }
 
-    /// Makes `table` the globals of chunks that run from now on. Only before [`Vm::seal`]; the old table
-    /// survives if it is pinned or referred to.
+    /// Makes `table` the globals of chunks that run from now on. May be called only before [`Vm::seal`]; the
+    /// old table survives if it is pinned or referred to.
     pub fn set_globals(&mut self, table: TableRef) {
         self.machine.heap.globals = Some(table);
     }
@@ -317,7 +318,7 @@ impl Vm {
         }
     }
 
-    /// Sets the most bytes that may be in use.
+    /// Sets the maximum number of bytes in use.
     pub fn set_limit(&mut self, bytes: usize) {
         self.machine.heap.limit = bytes;
     }
@@ -332,9 +333,9 @@ impl Vm {
         }
     }
 
-    /// Keeps a value, and all objects reachable from it, until it is unpinned: for example a
-    /// function that a library registers. If the open run made the value, all objects of the run are kept
-    /// at its end, as by [`Vm::end_and_keep`]. O(1).
+    /// Keeps a value, and all objects reachable from it, until it is unpinned. This is for example a function
+    /// that a library registers. If the open run made the value, all objects of the run are kept at its end,
+    /// as by [`Vm::end_and_keep`]. O(1).
     pub fn pin(&mut self, value: Value) -> Pinned {
         let heap = &mut self.machine.heap;
         if heap.watching && !heap.is_old(value) {
@@ -361,8 +362,8 @@ impl Vm {
         if self.holds(pin) { self.machine.heap.pinned[pin.slot as usize] } else { Value::NIL }
     }
 
-    /// Releases a pinned value, which slices of the collector free later, as after [`Vm::unload`]. False if
-    /// it was unpinned already. O(1).
+    /// Releases a pinned value, which slices of the collector free later, as after [`Vm::unload`]. Returns
+    /// false if it was unpinned already. O(1).
     pub fn unpin(&mut self, pin: Pinned) -> bool {
         if !self.holds(pin) {
             return false;
@@ -471,8 +472,8 @@ impl Vm {
         if self.stage == VmStage::Running { Some(Execution { vm: self }) } else { None }
     }
 
-    /// Ends the open run, whether its program is done or not, and frees its objects, or keeps all of them
-    /// where the invariants of the module say so: for example, if an older object was given a reference
+    /// Ends the open run, whether its program is done or not, and frees its objects, or keeps all of them if
+    /// the invariants of the module require that, for example because an older object was given a reference
     /// to one of them. A large run's objects are returned, for the caller to free.
     pub fn end(&mut self) -> Option<DiscardedRun> {
         if self.stage != VmStage::Running {
@@ -520,7 +521,7 @@ impl Vm {
         }
     }
 
-    /// Ends the open run and keeps its objects: for the program of a library.
+    /// Ends the open run and keeps its objects. This is for the program of a library.
     pub fn end_and_keep(&mut self) {
         if self.stage == VmStage::Running {
             self.stage = VmStage::Idle;
@@ -532,8 +533,8 @@ impl Vm {
     fn keep(&mut self) {
         let machine = &mut self.machine;
         let heap = &mut machine.heap;
-        // The stack's growth is no longer counted: the stack belongs to the machine, and only its growth
-        // during the run was charged to the run.
+        // The stack's growth is no longer counted, because the stack belongs to the machine, and only its
+        // growth during the run was charged to the run.
         let grown = machine.co.stack.len().saturating_sub(self.stack_before);
         heap.bytes = heap.bytes.saturating_sub(grown * SLOT_BYTES);
         if machine.co.stack.len() > STACK_KEPT {
@@ -594,7 +595,8 @@ impl Vm {
         DiscardedRun(parts)
     }
 
-    /// Collects garbage between runs: processes about `work` values. True when a whole cycle has ended.
+    /// Collects garbage between runs: processes about `work` values. Returns true when a whole cycle has
+    /// ended.
     pub fn collect(&mut self, work: usize) -> bool {
         self.machine.collect(Some(work))
     }
@@ -605,9 +607,9 @@ impl Vm {
     }
 
     /// Approximate heap bytes of the machine: bytes in use, slots without an object, the stack, and lists.
-    /// Not counted: programs, which their owners count ([`Proto::linked_bytes`]), and the image
-    /// ([`VmImage::footprint`]). Meant for use between runs: while a coroutine runs, the main program's
-    /// stack is left out. O(1).
+    /// Programs, which their owners count ([`Proto::linked_bytes`]), and the image ([`VmImage::footprint`])
+    /// are not counted. The function is meant for use between runs, because while a coroutine runs, the main
+    /// program's stack is left out. O(1).
     pub fn footprint(&self) -> usize {
         let pins = heap::vec(&self.pins)
             + heap::vec(&self.free_slots)
@@ -640,19 +642,19 @@ impl Execution<'_> {
         self.resume_by(i64::MAX, limit, clock)
     }
 
-    /// As [`Execution::resume`], but executes at most one instruction if [`Execution::stepwise`] was called
+    /// Like [`Execution::resume`], but executes at most one instruction if [`Execution::stepwise`] was called
     /// before. [`RunOutcome::OutOfBudget`] means that the instruction is done, or that the limit is reached.
     pub fn step(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         self.resume_by(1, limit, clock)
     }
 
-    /// Runs about `units` more units without a clock: for trusted programs, as in tests and tools.
-    /// [`Execution::resume`] runs programs of clients.
+    /// Runs about `units` more units of the budget without a clock. This is for trusted programs, as in tests
+    /// and tools. [`Execution::resume`] runs programs of clients.
     pub fn resume_unwatched(&mut self, units: u64) -> RunOutcome {
         self.resume_counted(units).0
     }
 
-    /// As [`Execution::resume_unwatched`]; also returns the number of units that were used.
+    /// Like [`Execution::resume_unwatched`], but also returns the number of units that were used.
     pub fn count_units(&mut self, units: u64) -> (RunOutcome, u64) {
         self.resume_counted(units)
     }
@@ -741,8 +743,9 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// The position of a failed run: the chunk's name as it was given, and the line. `=[C]` and -1 if a
-    /// native function called the one that failed. `None` if the run's own function is native and failed.
+    /// The position of a failed run: the chunk's name as it was given, and the line. The result is `=[C]` and
+    /// -1 if a native function called the function that failed. `None` if the run's own function is native
+    /// and failed.
     pub fn failed_at(&self) -> Option<(&[u8], i64)> {
         self.vm.machine.top_position()
     }

@@ -12,7 +12,7 @@ use sluice_base::heap;
 /// The colour that the collector last gave an object.
 pub(crate) type Colour = u8;
 
-/// With no more free slots than this before the mark, a run keeps the mark and leaves those slots free.
+/// If at most this many slots before the mark are free, a run keeps the mark and does not use those slots.
 const SPARSE_MIN: usize = 1024;
 
 /// The colour of a slot that holds no object.
@@ -20,8 +20,8 @@ pub(crate) const FREE: Colour = 0;
 
 /// An object in an arena, with a colour for the collector.
 pub(crate) trait Object: Default {
-    /// The type that holds such objects in an image: a shared slice with counted owners, or a `Vec`, which is
-    /// never made, for kinds of objects that are never part of an image.
+    /// The type that holds such objects in an image: a shared slice with counted owners. For kinds of objects
+    /// that are never part of an image it is a `Vec`, which is never made.
     type Shared: std::ops::Deref<Target = [Self]> + std::fmt::Debug;
 
     fn colour(&self) -> Colour;
@@ -34,7 +34,7 @@ pub(crate) trait Object: Default {
     fn take_large(&mut self, _: &mut Vec<Dying>) {}
 }
 
-/// Memory of a freed object that is too large to be freed at once: returning 64 MB to the system
+/// Memory of a freed object that is too large to be freed at once, because returning 64 MB to the system
 /// takes 6 ms.
 pub(crate) type Dying = Box<dyn Shrink + Send>;
 
@@ -132,7 +132,7 @@ impl<T: Object> Arena<T> {
         }
     }
 
-    /// An object of the arena's own, for changing it.
+    /// The object at the index of one of the arena's own slots, to be changed.
     #[inline(always)]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         &mut self.slots[index.wrapping_sub(self.first) as usize]
@@ -144,7 +144,7 @@ impl<T: Object> Arena<T> {
         self.slots.get(index.wrapping_sub(self.first) as usize)
     }
 
-    /// The object at an index, for changing it, if it is one of the arena's own.
+    /// The object at an index, to be changed, if it is one of the arena's own.
     #[inline(always)]
     pub(crate) fn own_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index.wrapping_sub(self.first) as usize)

@@ -137,7 +137,7 @@ pub(crate) enum Const {
     Text(Arc<[u8]>),
 }
 
-/// The place of an upvalue when a closure is made.
+/// The source of an upvalue when a closure is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
     /// Whether the variable is in a register of the function that makes the closure; otherwise it is one of
@@ -157,7 +157,7 @@ pub(crate) struct Local {
     pub(crate) to: u32,
 }
 
-/// The most elements that one [`Op::SetList`] stores.
+/// Maximum number of elements that one [`Op::SetList`] stores.
 pub(crate) const LIST_BATCH: usize = 50;
 
 /// The name of a chunk, shared by its functions.
@@ -250,7 +250,7 @@ impl Draft {
 struct LineTable {
     /// The line of the first instruction.
     first: u32,
-    /// Instructions whose line differs from that of the instruction before, with their line.
+    /// Instructions whose line differs from that of the previous instruction, each with its line.
     changes: Box<[(u32, u32)]>,
 }
 
@@ -276,8 +276,8 @@ pub(crate) struct Unlinked {
     pub(crate) protos: Vec<Arc<Proto>>,
 }
 
-/// A compiled function with its inner functions. Independent of any heap, so it can be shared
-/// between machines and threads.
+/// A compiled function with its inner functions. It is independent of any heap, so machines and threads can
+/// share it.
 #[derive(Debug, Default)]
 pub struct Proto {
     pub(crate) code: Box<[Instr]>,
@@ -288,10 +288,10 @@ pub struct Proto {
     pub(crate) captures: Box<[Capture]>,
     pub(crate) locals: Box<[Local]>,
     pub(crate) params: u8,
-    /// The function has `...` as its last parameter.
+    /// Whether the function has `...` as its last parameter.
     pub(crate) is_vararg: bool,
-    /// The function has `...` and never reads it: its extra arguments are stored in a table `arg`,
-    /// as in Lua 5.0.
+    /// Whether the function has `...` but never reads it. Its extra arguments are then stored in a table
+    /// `arg`, as in Lua 5.0.
     pub(crate) wants_arg: bool,
     pub(crate) max_stack: u8,
     /// The line where the function begins; 0 for a chunk.
@@ -312,8 +312,8 @@ impl Proto {
         self.unlinked.as_deref().map_or(&[][..], |unlinked| &unlinked.protos[..])
     }
 
-    /// Approximate bytes of the function and its inner functions, before a machine has linked
-    /// them: these are charged.
+    /// Approximate bytes of the function and its inner functions, before a machine has linked them. These
+    /// bytes are charged.
     pub fn bytes(&self) -> usize {
         let text = |text: &Arc<[u8]>| text.len() + 32;
         let consts: usize = self
@@ -345,7 +345,7 @@ impl Proto {
             + self.inner_bytes()
     }
 
-    /// As [`Proto::linked_bytes`], for the inner functions alone: these bytes remain when a chunk is
+    /// Like [`Proto::linked_bytes`], but only for the inner functions. These bytes remain when a chunk is
     /// unloaded.
     pub fn inner_bytes(&self) -> usize {
         self.protos().iter().map(|proto| proto.linked_bytes()).sum()
@@ -378,7 +378,7 @@ impl Proto {
 /// The handle of a loaded chunk, until [`crate::Vm::unload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedChunk {
-    /// The index of the prototype in the machine. `number` is that of the chunk, because a later chunk may
+    /// The index of the prototype in the machine. `number` identifies the chunk, because a later chunk may
     /// have the same index.
     pub(crate) code: u32,
     pub(crate) number: u32,

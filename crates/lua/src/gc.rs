@@ -16,15 +16,15 @@ use crate::strings::single;
 use crate::table::guard;
 use crate::value::{ClosureRef, NativeRef, TableRef, ThreadRef, Value};
 
-/// Values of a table that one step scans.
+/// Number of values of a table that one step scans.
 const PIECE: usize = 512;
 
-/// Slots that one step sweeps.
+/// Number of slots that one step sweeps.
 const SWEEP: u32 = 256;
 
-/// Units of work for freeing an object; `FREEING_PIECE` is for a piece of a large one. If freeing an object
-/// cost 4 units, a sweep of short strings would free no more than the program makes during the sweep, which
-/// would never end.
+/// Units of work for freeing an object; `FREEING_PIECE` is for a piece of a large object. If freeing an
+/// object cost 4 units, a sweep of short strings would free no more than the program makes during the sweep,
+/// which would never end.
 const FREEING: usize = 1;
 const FREEING_PIECE: usize = 2048;
 
@@ -81,8 +81,8 @@ pub(crate) fn full(heap: &mut Heap, code: &mut Arena<Linked>, roots: &Roots<'_>)
     }
 }
 
-/// The number of cycles that must end until all present garbage is freed: a cycle under way may have
-/// marked some of it.
+/// The number of cycles that must end until all present garbage is freed. The number is 2 if a cycle is under
+/// way, because that cycle may have marked some of this garbage.
 pub(crate) fn cycles_of_all(heap: &Heap) -> u8 {
     if heap.collector.phase == CollectorPhase::Idle { 1 } else { 2 }
 }
@@ -320,7 +320,7 @@ fn is_dead(heap: &Heap, value: Value) -> bool {
     if !value.is_object() || value.is_str() {
         return false;
     }
-    // Only the machine's own objects have a colour: those of an image are never freed.
+    // Only the machine's own objects have a colour, because those of an image are never freed.
     let colour = if value.is_table() {
         heap.tables.own(index).map(Object::colour)
     } else if value.is_closure() {

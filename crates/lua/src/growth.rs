@@ -1,5 +1,5 @@
-//! Tests in which each growth of the heap fails, one in each run: the first, the second, and so on, until a
-//! program ends without reaching the failing one.
+//! Tests in which one growth of the heap fails in each run: in the first run the first growth, in the next
+//! run the second, and so on, until the program ends before it reaches the failing growth.
 //!
 //! Growths are counted where memory is requested from the heap, in builds of unit tests only.
 
@@ -9,7 +9,7 @@ use crate::api::{RunOutcome, Vm, compile};
 use crate::code::LoadedChunk;
 use crate::heap::Heap;
 
-/// The most growths of one program that are made to fail.
+/// Maximum number of growths of one program that are made to fail.
 const GROWTHS_MAX: u64 = 2500;
 
 /// Programs that use every library as a server's scripts do; loops have few iterations.
@@ -213,8 +213,8 @@ fn each_growth_while_a_machine_is_made_and_a_chunk_loaded_fails_in_turn() {
     }
     assert!(failed > 250, "{failed} growths of a machine");
     let mut vm = machine();
-    // All garbage is collected before bytes are compared: if free slots were used again, objects of a
-    // failed load remain as garbage.
+    // All garbage is collected before bytes are compared, because objects of a failed load remain as garbage
+    // if they took free slots before the mark.
     whole(&mut vm);
     let mut base = vm.bytes();
     for number in 1.. {
@@ -268,8 +268,7 @@ fn each_growth_of_a_load_fails_where_an_unloaded_chunk_left_room() {
         whole(&mut vm);
         assert_eq!(vm.bytes(), base, "growth {number} of a load left bytes");
     }
-    // One failed growth does not fail a load, which is tried a second time after a collection of all
-    // garbage.
+    // A load does not fail because of one failed growth: it is tried again after all garbage was collected.
     vm.heap().growths_left = 3;
     let chunk = vm.load(&proto).expect("room at the second attempt");
     let (text, is_error) = outcome(&mut vm, chunk);

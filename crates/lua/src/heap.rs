@@ -1,6 +1,6 @@
 //! The heap: every object of a machine, in arenas, with an account of their bytes. *The mark* is the position
-//! in each arena after which the current run's objects lie (`api.rs`); the collector's marking is another
-//! thing.
+//! in each arena after which the current run's objects lie (`api.rs`); it has nothing to do with the
+//! collector's marking.
 //!
 //! Invariants: (1) a growth beyond the limit is an error: large growths are checked before they happen, small
 //! ones afterwards, at the latest when they sum up to [`SLICE_BYTES`]; (2) no object is collected while a
@@ -91,7 +91,7 @@ pub(crate) enum CollectorPhase {
     Idle,
     /// Reachable objects are being marked.
     Mark,
-    /// Unmarked objects are being freed: the number of the arena, and its next slot.
+    /// Unmarked objects are being freed. The fields are the number of the arena and its next slot.
     Sweep(u8, u32),
 }
 
@@ -116,8 +116,8 @@ pub(crate) struct GarbageCollector {
     pub(crate) weak: Vec<TableRef>,
     /// The position up to which the last table of `weak` is cleared.
     pub(crate) cleared: usize,
-    /// Coroutines that have run during this cycle: they are scanned again, because writes to a
-    /// stack have no barrier.
+    /// Coroutines that have run during this cycle. They are scanned again, because writes to a stack have no
+    /// barrier.
     pub(crate) threads: Vec<ThreadRef>,
     /// The number of times that stacks were scanned again in this cycle, since a weak table was last cleared.
     pub(crate) rounds: u32,
@@ -126,7 +126,7 @@ pub(crate) struct GarbageCollector {
     /// Bytes in use at which the next cycle begins.
     pub(crate) threshold: usize,
     pub(crate) stopped: bool,
-    /// Bytes in use at which the next cycle begins, in percent of those after the last cycle.
+    /// Bytes in use at which the next cycle begins, in percent of the bytes in use after the last cycle.
     pub(crate) pause: usize,
     /// Work of the collector in percent of the bytes that are allocated.
     pub(crate) multiplier: usize,
@@ -159,19 +159,19 @@ pub struct Heap {
     pub(crate) old_bytes: usize,
     /// Bytes in use that belong to the image.
     pub(crate) shared_bytes: usize,
-    /// The most bytes that may be in use.
+    /// Maximum number of bytes that may be in use.
     pub(crate) limit: usize,
     /// The colour of new objects.
     pub(crate) colour: Colour,
     /// The colour of objects that this cycle has marked.
     pub(crate) marked: Colour,
     pub(crate) collector: GarbageCollector,
-    /// A slice of the collector is due; code that sets this also sets [`Strings::set_due`].
+    /// Whether a slice of the collector is due; code that sets this also sets [`Strings::set_due`].
     pub(crate) slice_due: bool,
-    /// The run's objects are kept at its end: an object before the mark was given a reference to one after
-    /// it, an old table got a new key, a new object was pinned, or the run has no mark.
+    /// Whether the run's objects are kept at its end, because an object before the mark was given a reference
+    /// to one after it, an old table got a new key, a new object was pinned, or the run has no mark.
     pub(crate) old_written: bool,
-    /// The mark is in force: writes to old objects are recorded.
+    /// Whether the mark is in force, so that writes to old objects are recorded.
     pub(crate) watching: bool,
     /// The guard of new tables: [`guard::OLD`] in a run without a mark, whose objects are always kept.
     pub(crate) born: u8,
@@ -189,11 +189,11 @@ pub struct Heap {
     pub(crate) joiner: Value,
     /// The table of globals.
     pub(crate) globals: Option<TableRef>,
-    /// Values that are never collected, or kept by a pin.
+    /// Values that are never collected, and values that a pin keeps.
     pub(crate) pinned: Vec<Value>,
     /// State shared with the host.
     pub host: HostState,
-    /// Growths up to and including the one that fails; 0: no growth fails.
+    /// Number of growths up to and including the one that fails; 0 if no growth fails.
     #[cfg(test)]
     pub(crate) growths_left: u64,
 }
@@ -234,8 +234,8 @@ impl Heap {
         heap
     }
 
-    /// Counts `bytes` more in use. Errors: the limit is exceeded; it is checked only from `next_slice` bytes
-    /// on.
+    /// Counts `bytes` more bytes in use. Fails if the limit is exceeded; the limit is checked only if at
+    /// least `next_slice` bytes are in use.
     #[inline(always)]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes += bytes;
@@ -255,7 +255,8 @@ impl Heap {
         if self.bytes + self.held.sum() > self.limit { Err(Fault::memory()) } else { Ok(()) }
     }
 
-    /// Checks that `bytes` more may be used, without counting them: to be called before a buffer grows.
+    /// Checks that `bytes` more bytes may be used, without counting them. Must be called before a buffer
+    /// grows.
     ///
     /// # Errors
     /// `not enough memory` if the limit does not allow `bytes` more bytes.
@@ -506,7 +507,7 @@ impl Heap {
         }
         if self.tables.at(table.0).guard != 0 {
             self.check_write(table, value)?;
-            // A new key may be a reference to a newer object. Besides, the table may grow, so an old one
+            // A new key may be a reference to a newer object. Besides, the table may grow, so an old table
             // counts as written, whatever the key and the value are.
             self.check_write(table, key)?;
             if self.tables.at(table.0).guard & guard::OLD != 0 {
@@ -578,12 +579,12 @@ impl Heap {
         next.map_err(|()| Fault::bare("invalid key to 'next'"))
     }
 
-    /// The length of the array part, for walks without the search of `next`.
+    /// The length of the array part, for iterations without the search that `next` makes.
     pub(crate) fn array_len(&self, table: TableRef) -> usize {
         self.tables.at(table.0).array.len()
     }
 
-    /// Slots of the node part, for keys that are not in the array part.
+    /// Number of slots of the node part, for keys that are not in the array part.
     pub fn node_count(&self, table: TableRef) -> usize {
         self.tables.at(table.0).nodes.len()
     }
@@ -761,7 +762,7 @@ impl Heap {
         }
     }
 
-    /// Makes a string survive the sweep under way, though no reference to it may exist yet.
+    /// Makes a string survive the sweep under way, even if no reference to the string exists yet.
     pub(crate) fn revive(&mut self, string: StrRef) {
         if matches!(self.collector.phase, CollectorPhase::Sweep(..))
             && let Some(slot) = self.strings.texts.own_mut(string.0)
@@ -840,7 +841,7 @@ impl Heap {
         self.collector = collector;
     }
 
-    /// Counts the objects after the mark as gone: the bytes in use are those before the mark.
+    /// No longer counts the objects after the mark: the bytes in use become those before the mark.
     pub(crate) fn forget_young(&mut self) {
         self.bytes = self.old_bytes;
         self.slice_due = false;
@@ -851,8 +852,8 @@ impl Heap {
         self.collector.threshold = (self.collector.kept * 2).max(FIRST_THRESHOLD).min(latest.max(1 << 16));
         self.collector.next_slice = match self.collector.phase {
             CollectorPhase::Idle => self.collector.threshold,
-            // The end of a run never makes the next slice later: otherwise short runs between loads would
-            // postpone that slice for ever.
+            // The end of a run never postpones the next slice, because short runs between loads would
+            // otherwise postpone it for ever.
             CollectorPhase::Mark | CollectorPhase::Sweep(..) => {
                 self.collector.next_slice.min(self.bytes + SLICE_BYTES)
             }
@@ -861,7 +862,7 @@ impl Heap {
 
     pub(crate) fn shade_table(&mut self, table: TableRef) {
         // The table may be missing, because a stack slot that this run has not used may name a table of an
-        // earlier run. A table of an image needs no mark: it refers only to objects of the image.
+        // earlier run. A table of an image needs no mark, because it refers only to objects of the image.
         let Some(object) = self.tables.own_mut(table.0) else { return };
         if object.colour() == self.marked || object.colour() == crate::arena::FREE {
             return;
@@ -881,7 +882,7 @@ impl Heap {
         }
     }
 
-    /// Records that a coroutine has run: its stack may hold values that the collector has not seen.
+    /// Records that a coroutine has run, because its stack may hold values that the collector has not seen.
     #[inline]
     pub(crate) fn thread_ran(&mut self, thread: ThreadRef) {
         if self.collector.phase == CollectorPhase::Mark {

@@ -1,12 +1,12 @@
-//! Bytes that waiting native functions hold outside of the heap: for example a `gsub` called in the
-//! callback of a `gsub`, each with its result half built. They count against the limit, because calls
-//! nest two hundred deep.
+//! Bytes that waiting native functions hold outside of the heap, for example a `gsub` called in the callback
+//! of another `gsub`, each with its result half built. The bytes count against the limit, because calls can
+//! nest two hundred levels deep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A function that holds no more bytes than this is not counted: for all nested calls together that is less
-/// than a megabyte.
+/// The bytes of a function that holds at most this many are not counted. For all nested calls together these
+/// are less than a megabyte.
 const HELD_FREE: usize = 4096;
 
 /// The sum of held bytes in a run. Shared, because another thread may drop a function's state.

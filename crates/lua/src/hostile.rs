@@ -4,14 +4,14 @@
 
 use crate::api::{RunOutcome, Vm, compile};
 
-/// The most bytes that a program may use.
+/// Maximum number of bytes that a program may use.
 const LIMIT: usize = 4 << 20;
 
-/// Units of the budget that a program may use.
+/// Number of units of the budget that a program may use.
 const BUDGET: u64 = 20_000;
 
-/// Compiles any bytes and runs the result, once without a break, and once in short stretches between which
-/// the collector does a part of its work. Nothing may panic, and an ended run must leave no bytes in use.
+/// Compiles any bytes and runs the result, once without a break, and once in short slices between which the
+/// collector does a part of its work. Nothing may panic, and an ended run must leave no bytes in use.
 pub fn fuzz_source(data: &[u8]) {
     let Ok(proto) = compile(data, b"=fuzz") else { return };
     let Ok(mut vm) = Vm::new(LIMIT) else { return };

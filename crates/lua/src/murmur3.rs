@@ -1,5 +1,5 @@
 //! MurmurHash3 of 32 bits (Austin Appleby, 2010). The reference hashes strings with it, and the order in
-//! which `pairs` walks a table follows from the hashes, so the function must not change.
+//! which `pairs` visits a table follows from the hashes, so the function must not change.
 
 /// Hashes `bytes`; the seed is their length.
 pub(crate) fn murmur3(bytes: &[u8]) -> u32 {

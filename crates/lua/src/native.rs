@@ -1,9 +1,9 @@
 //! Native functions, of the libraries and of the host.
 //!
 //! A native function gets a window of stack slots with its arguments, and returns a step ([`NativeStep`]):
-//! for example results, a call that the machine is to make, or that its budget is used up. What the function
-//! needs when it is resumed is kept in its state, which is data, and in the values of its window. So no state
-//! of the machine is on the process's stack.
+//! for example results, a call that the machine must make, or a pause because the budget is used up. What the
+//! function needs when it is resumed is kept in its state, which is data, and in the values of its window. So
+//! no state of the machine is on the process's stack.
 //!
 //! Invariants: (1) no object is collected while a native function runs; (2) from one step to the next, only
 //! values in the window survive; (3) a resumed function does some work before it runs out of budget again.
@@ -111,7 +111,7 @@ pub enum Indexed {
 pub(crate) enum Less {
     /// The result of the comparison, without a call.
     Known(bool),
-    /// This metamethod must be called with both values; the truth of its result is the result.
+    /// This metamethod must be called with both values; the comparison is true if its result is true.
     Call(Value),
 }
 
@@ -228,7 +228,7 @@ impl Ctx<'_> {
     /// Another closure of the native function `template` with upvalues of its own.
     ///
     /// # Errors
-    /// `not enough memory`; `template` is no native function.
+    /// `not enough memory`, or `template` is no native function.
     pub(crate) fn new_native(&mut self, template: Value, upvalues: &[Value]) -> Result<Value, Fault> {
         let Some(native) = template.as_native() else { return Err(Fault::text("not a native function")) };
         let index = self.heap.natives.at(native.0).native;
@@ -238,8 +238,8 @@ impl Ctx<'_> {
     // The budget.
 
     /// Charges `units` to the budget (one for about an instruction's work), and any work recorded since the
-    /// last charge: long searches in tables, long strings. False if the function must pause, because the
-    /// budget is used up or the machine has work to do first.
+    /// last charge: long searches in tables, long strings. Returns false if the function must pause, because
+    /// the budget is used up or the machine has work to do first.
     #[inline]
     pub fn charge(&mut self, units: u64) -> bool {
         let units = units.saturating_add(u64::from(self.heap.strings.take_work()));
@@ -359,7 +359,7 @@ impl Ctx<'_> {
         }
     }
 
-    // What may need a metamethod.
+    // Operations that may need a metamethod.
 
     /// Indexes a value as the language does.
     ///
@@ -381,7 +381,7 @@ pub fn to_integer(number: f64) -> i64 {
     }
 }
 
-/// Indexes a value, with metamethods up to the first that must be called.
+/// Indexes a value and follows its metamethods up to the first one that must be called.
 pub(crate) fn find_index(heap: &mut Heap, object: Value, key: Value) -> Result<Indexed, Fault> {
     let mut object = object;
     for _ in 0..LOOP_MAX {

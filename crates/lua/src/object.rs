@@ -33,7 +33,7 @@ macro_rules! object {
     };
 }
 
-/// The most upvalues that are stored in the closure itself.
+/// Maximum number of upvalues that are stored in the closure itself.
 const CAPTURES_INLINE: usize = 4;
 
 /// A Lua function: a prototype with its upvalues and its environment.
@@ -160,7 +160,8 @@ pub(crate) enum Work {
     Looking,
     /// The handler of `xpcall` is running: its result is the result of the protected call.
     Handler,
-    /// `coroutine.resume` or a wrapped coroutine was called in this coroutine: another one runs.
+    /// `coroutine.resume` or a wrapped coroutine was called in this coroutine, and another coroutine
+    /// runs.
     Resume { wrapped: bool },
     /// `coroutine.yield` was called: this coroutine waits to be resumed.
     Yield,
@@ -177,7 +178,7 @@ pub(crate) enum After {
     Register(u8),
     /// The results are dropped, because a metamethod was called for an assignment.
     Nothing,
-    /// The truth of the first result decides a jump: the frame below continues at `target` if it
+    /// The first result decides a jump: the frame below continues at `target` if the truth of the result
     /// equals `when`.
     Jump { when: bool, target: u32 },
     /// Concatenation continues: the result is stored in a register, and joined to the operands
@@ -200,7 +201,7 @@ pub(crate) struct Frame {
     pub(crate) proto: u32,
     /// The index of the next instruction of the closure.
     pub(crate) pc: u32,
-    /// The number of results wanted; negative: all.
+    /// The number of wanted results; if it is negative, all results are wanted.
     pub(crate) want: i32,
     /// Number of tail calls whose frames this frame has replaced: each counts as a call level without a
     /// name.
@@ -215,12 +216,12 @@ pub(crate) const SLOT_BYTES: usize = 16;
 /// The status of a coroutine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Not started yet, or waiting in `yield`.
+    /// The coroutine has not started yet, or waits in `yield`.
     #[default]
     Suspended,
     /// Running; only one coroutine has this status.
     Running,
-    /// The coroutine has resumed another one, and waits for that.
+    /// The coroutine has resumed another one, and waits until that one yields or ends.
     Normal,
     /// The coroutine has ended, or failed with an error.
     Dead,
@@ -243,11 +244,11 @@ pub(crate) struct Coroutine {
     pub(crate) resumer: Option<ThreadRef>,
     /// Calls in this coroutine that PUC-Rio's Lua would make on the C stack.
     pub(crate) nested: u32,
-    /// `nested`, summed up over the coroutines below, which wait for this one.
+    /// The sum of `nested` over the coroutines below, which wait for this one.
     pub(crate) below: u32,
 }
 
-/// Memory for the stack of a run. A machine without it allocates anew; machines that run one at a
+/// Memory for the stack of a run. A machine without it allocates new memory; machines that run one at a
 /// time can share it.
 #[derive(Debug, Default)]
 pub struct RunStack {
@@ -263,11 +264,11 @@ impl RunStack {
     }
 }
 
-/// A coroutine in its arena. The running coroutine is taken out of it.
+/// A coroutine in its arena. While a coroutine runs, it is taken out of the arena.
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
     pub(crate) coroutine: Option<Box<Coroutine>>,
-    /// The coroutine has run since the collector scanned it.
+    /// Whether the coroutine has run since the collector scanned it.
     pub(crate) touched: bool,
     pub(crate) colour: Colour,
 }

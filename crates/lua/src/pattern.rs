@@ -6,9 +6,10 @@
 //! reaches it, because the matcher of PUC-Rio's Lua (PUC) reads the pattern while it matches and reports no
 //! error in a part that it never reaches.
 //!
-//! Invariants: (1) a match uses no recursion: the choices that remain to be tried are a list, not longer
-//! than the items; (2) every loop uses fuel; without fuel the matcher pauses, and later continues as if there
-//! had been no pause; (3) a pattern ends at its first zero byte, as in PUC's 5.1; (4) error texts are PUC's.
+//! Invariants: (1) a match uses no recursion: the choices that remain to be tried are in a list, which is not
+//! longer than the list of items; (2) every loop uses fuel (units of the budget); without fuel the matcher
+//! pauses, and later continues as if there had been no pause; (3) a pattern ends at its first zero byte, as
+//! in PUC's 5.1; (4) error texts are PUC's.
 
 mod compile;
 mod error;
@@ -49,7 +50,7 @@ pub(crate) enum PatternSearch {
     Found(usize, usize),
     /// The text has no match from here on.
     Nothing,
-    /// The fuel is used up: the caller searches again with more.
+    /// The fuel is used up: the caller searches again with more fuel.
     OutOfFuel,
 }
 
@@ -85,9 +86,9 @@ struct ChoicePoint {
 enum Retry {
     /// Continue once, at `at`.
     Once,
-    /// The item before took as many bytes as possible: continue with fewer.
+    /// The previous item took as many bytes as possible; continue after fewer bytes.
     Fewer,
-    /// The item takes as few bytes as possible: continue with one more.
+    /// The item takes as few bytes as possible; continue after one more byte.
     More,
 }
 
@@ -155,7 +156,7 @@ impl Matcher {
         &self.text
     }
 
-    /// The most bytes that the matcher of a pattern of `len` bytes may own, for the limit on memory.
+    /// Maximum number of bytes that the matcher of a pattern of `len` bytes may own, for the limit on memory.
     pub(crate) fn footprint(len: usize) -> usize {
         size_of::<Matcher>()
             + len.min(compile::ITEMS_MAX) * (size_of::<PatternItem>() + size_of::<ChoicePoint>() + 4)

@@ -22,8 +22,8 @@ pub(crate) const INLINE_MAX: usize = 22;
 /// From this length on, bytes that the host shares are kept as they are instead of being copied.
 const SHARED_MIN: usize = 4096;
 
-/// A string. The hash is atomic because several threads may read the strings of an image. All of those are
-/// hashed before the image is shared: no thread writes, so no ordering is needed.
+/// A string. The hash is atomic because several threads may read the strings of an image. All strings of an
+/// image are hashed before the image is shared, so no thread writes their hashes, and no ordering is needed.
 #[derive(Debug)]
 pub(crate) struct StringSlot {
     hash: AtomicU32,
@@ -113,7 +113,8 @@ pub(crate) struct Strings {
     /// strings. The interpreter's loop charges them to the budget when it exits, or a native function
     /// at its next charge.
     work: Cell<u32>,
-    /// The interpreter's loop must exit: the collector has work, or much work must be charged.
+    /// Whether the interpreter's loop must exit, because the collector has work or because much work must be
+    /// charged.
     is_due: Cell<bool>,
 }
 

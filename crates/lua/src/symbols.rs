@@ -1,11 +1,12 @@
 //! Symbols: strings that constants share with each other and with the names of libraries, so that table
-//! look-ups compare no bytes. A hash table of their indexes, of a few bytes each, finds them by text.
+//! look-ups compare no bytes. A hash table of their indexes, which takes a few bytes for each symbol, finds
+//! them by text.
 //!
 //! Invariants: (1) a table keeps no string alive: the index of a freed symbol stays in the table until the
-//! next rebuild, and is detected by the text that is now at that index; (2) no two symbols of a machine
-//! have the same text; (3) a table has at most four slots for each symbol that lived at its last rebuild,
-//! or `SLOTS_MIN`, however many symbols were made and freed: 16 bytes for each symbol, whose string takes
-//! 32 bytes or more.
+//! next rebuild, and is detected by the text that is now at that index; (2) no two symbols of a machine have
+//! the same text; (3) a table has at most four slots for each symbol that lived at its last rebuild, or
+//! `SLOTS_MIN`, however many symbols were made and freed; that is 16 bytes for each symbol, whose string
+//! takes 32 bytes or more.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use crate::heap::Heap;
 use crate::strings::Strings;
 use crate::value::{StrRef, Value};
 
-/// Longest text that becomes a symbol: names are short.
+/// Longest text that becomes a symbol, because names are short.
 const SYMBOL_MAX: usize = 64;
 
-/// Slots of the smallest table.
+/// Number of slots of the smallest table.
 const SLOTS_MIN: usize = 8;
 
 /// A slot without an index.
@@ -70,9 +71,9 @@ impl SymbolTable {
     /// rebuild.
     fn rebuild(&mut self, strings: &Strings) {
         let mut live: Vec<u32> = self.slots.iter().copied().filter(|index| *index != EMPTY).collect();
-        // Slots of strings are reused, so the same few indexes may fill the table, each many times:
-        // repeated indexes are removed. The indexes are sorted, so that the texts are then read in the
-        // order of memory.
+        // Slots of strings are reused, so the same few indexes may fill the table, each many times, and
+        // repeated indexes are therefore removed. The indexes are sorted, so that the texts are then read in
+        // the order of memory.
         live.sort_unstable();
         live.dedup();
         live.retain(|index| strings.symbol(*index).is_some());

@@ -21,7 +21,7 @@ const ARRAY_BITS: usize = 26;
 /// Following this many steps of a chain is part of an instruction's cost.
 const PROBES_FREE: u32 = 8;
 
-/// Empty entries that a walk skips for one unit of work.
+/// Number of empty entries that an iteration skips for one unit of work.
 const SKIPPED_FREE: usize = 16;
 
 /// Bits of a table's `guard`: reasons why a write needs more than storing the value.
@@ -31,7 +31,8 @@ pub(crate) mod guard {
     /// The table is older than the present run: if the run stores a reference to a newer object or a new key
     /// in the table, the objects of the run are kept when the run ends.
     pub(crate) const OLD: u8 = 2;
-    /// The collector has scanned the table or is about to: a value stored in it must be marked.
+    /// The collector has scanned the table or is about to scan it, so a value that is stored in the table
+    /// must be marked.
     pub(crate) const BLACK: u8 = 4;
     /// The table is on the collector's list of objects to scan.
     pub(crate) const LISTED: u8 = 8;
@@ -337,14 +338,14 @@ impl LuaTable {
         if key.is_boolean() {
             return usize::from(key == Value::TRUE) & (self.nodes.len() - 1);
         }
-        // The reference hashes the object's address, which differs from run to run. Here the index is hashed,
-        // spread like addresses.
+        // The reference hashes the object's address, which differs from run to run. Here the object's index
+        // is hashed instead, spread like an address.
         self.by_remainder((key.bits() as u32).wrapping_mul(0x9e37_79b1) >> 4)
     }
 
     // Walking.
 
-    /// The entry after `key`; nil for the first entry. `Err` if there is no such key.
+    /// The entry after `key`, or the first entry if `key` is nil. `Err` if there is no such key.
     pub(crate) fn next(&self, key: Value, strings: &Strings) -> Result<Option<(Value, Value)>, ()> {
         let from = match key {
             Value::NIL => 0,
@@ -361,7 +362,8 @@ impl LuaTable {
         Ok(entry.map(|(_, key, value)| (key, value)))
     }
 
-    /// The first entry at or after a position of the walk, and the units of work for skipped empty entries.
+    /// The first entry at or after a position of the iteration, and the units of work for skipped empty
+    /// entries.
     #[inline]
     pub(crate) fn entry_after_gap(&self, from: usize) -> (Option<(usize, Value, Value)>, usize) {
         let entry = self.entry_from(from);
@@ -369,7 +371,7 @@ impl LuaTable {
         (entry, found.saturating_sub(from) / SKIPPED_FREE)
     }
 
-    /// The first entry at or after a position of the walk: its position, key and value.
+    /// The first entry at or after a position of the iteration: its position, key and value.
     #[inline]
     fn entry_from(&self, from: usize) -> Option<(usize, Value, Value)> {
         let len = self.array.len();
@@ -386,7 +388,7 @@ impl LuaTable {
         None
     }
 
-    /// A border, the one that PUC finds: an `n` with a value at `n` and none at `n + 1`.
+    /// The border that PUC finds: a number `n` with a value at `n` and none at `n + 1`.
     pub(crate) fn border(&self, strings: &Strings) -> usize {
         let len = self.array.len();
         if len > 0 && self.array[len - 1].is_nil() {
@@ -580,8 +582,8 @@ fn count_index(key: Value, counts: &mut [usize; ARRAY_BITS + 1]) -> usize {
     }
 }
 
-/// The largest power of two such that more than half of such an array part is in use; also returns the
-/// number of keys in it.
+/// The largest power of two such that more than half of an array part of this size is in use; also returns
+/// the number of keys in that part.
 fn array_size(counts: &[usize; ARRAY_BITS + 1], indexes: usize) -> (usize, usize) {
     let (mut seen, mut size, mut used) = (0, 0, 0);
     for (bits, count) in counts.iter().enumerate() {

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 const KEYS_MAX: u64 = 10_000;
 /// The COUNT of each SCAN, so about the number of keys in a slice.
 const SLICE: &[u8] = b"100";
-/// At most this many slices of all databases together are read: the limit ends the search at a server whose
+/// At most this many slices of all databases together are read, so that the check also ends at a server whose
 /// SCAN finds no keys.
 const SLICES_MAX: usize = 400;
 /// At most this many keys of a slice are used, even if the server sends more.
@@ -57,8 +57,8 @@ const CLIENTS_MAX: u64 = 20_000;
 /// The peer refuses the user or does not answer, so that nothing can be judged.
 pub fn ask(peer: &mut dyn Peer, open: &mut OpenPeer<'_>, plan: &MovePlan) -> Result<MoveFacts, NoAnswer> {
     enter(peer, plan)?;
-    // The replies are not checked: older servers do not know these commands, and the check works without
-    // them.
+    // The replies are not checked, because older servers do not know these commands, and the check works
+    // without them.
     peer.ask(&["CLIENT", "SETNAME", OWN_NAME])?;
     peer.ask(&["CLIENT", "NO-TOUCH", "ON"])?;
     let info = text_of("INFO", peer.ask(&["INFO"])?).map(|text| InfoFacts::read(&text));

@@ -155,8 +155,8 @@ fn users(verdict: &mut Findings, lines: &[Vec<u8>]) {
     for role in &roles {
         let Err(reason) = try_line(role, &mut known) else { continue };
         refused.push((role, reason));
-        // An empty role takes the place of the refused one, so that users who have the role are
-        // not reported too.
+        // An empty role takes the place of the refused one, so that users who have the role are not reported
+        // as well.
         let _ = try_line(&role[..role.len().min(2)], &mut known);
     }
     let faulty_roles = refused.len();
@@ -284,7 +284,7 @@ fn clients(verdict: &mut Findings, kinds: &BTreeMap<ClientGroup, u64>) {
     }
 }
 
-/// Judges the types of the sampled keys. `all`: number of keys in all databases.
+/// Judges the types of the sampled keys. `all` is the number of keys in all databases.
 fn keys(verdict: &mut Findings, sample: &KeySample, all: u64) {
     let mut types: BTreeMap<&[u8], u64> = BTreeMap::new();
     for ((kind, _), count) in &sample.kinds {
@@ -352,8 +352,8 @@ fn payloads(verdict: &mut Findings, sample: &KeySample) {
                         );
                     }
                 }
-                // An RDB type that only Redis writes: RESTORE refuses it, but a file or a full sync that
-                // contains it is loaded.
+                // This is an RDB type that only Redis writes. RESTORE refuses it, but a file or a full sync
+                // that contains it is loaded.
                 Err(PayloadError::Foreign(_)) if is_of_redis(payload) => loaded += 1,
                 Err(_) if said.insert(format!("{:?} {:?}", fact.kind, fact.encoding)) => verdict.add(
                     FindingWeight::Missing,

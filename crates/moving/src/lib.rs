@@ -7,11 +7,11 @@
 //!                process's)
 //! ```
 //!
-//! Invariants: (1) the other server is only read, and no command that is sent blocks it: `ask.rs` lists
-//! the commands; (2) replies are untrusted: the [`Peer`] bounds their size, number of values, depth and
-//! time; (3) no password, no digest of a password, no value of a secret directive, no key and no value of a
-//! key is printed: the facts do not hold them, except payloads of DUMP, which are judged and dropped; (4) the
-//! output is ASCII, one line a finding, whatever the server answers: `shown.rs`.
+//! Invariants: (1) the other server is only read, and no command that is sent blocks it (`ask.rs` lists the
+//! commands); (2) replies are untrusted: the [`Peer`] bounds their size, number of values, depth and time;
+//! (3) no password, no digest of a password, no value of a secret directive, no key and no value of a key is
+//! printed: the facts do not hold them, except payloads of DUMP, which are judged and dropped; (4) the output
+//! is ASCII with one line for each finding, whatever the server answers (`shown.rs`).
 
 mod arguments;
 mod ask;

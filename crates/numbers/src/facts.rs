@@ -45,8 +45,8 @@ pub struct Facts {
     pub event_loop: String,
     /// The reason why this event loop was chosen.
     pub event_loop_reason: String,
-    /// The listening sockets as INFO's text after `listenerN:`, with N: 0 is plain TCP, 1 a unix
-    /// socket, 2 TLS.
+    /// The listening sockets, each with its number N (0 is plain TCP, 1 a unix socket, 2 TLS) and INFO's text
+    /// after `listenerN:`.
     pub listeners: Vec<(usize, String)>,
     /// The certificates that TLS uses.
     pub certificates: CertificateFacts,
@@ -188,7 +188,7 @@ pub struct AofFacts {
     pub base_bytes: u64,
     /// Bytes that are not yet written to the file.
     pub buffer_bytes: u64,
-    /// A sync is under way.
+    /// Whether a sync is under way.
     pub is_syncing: bool,
     /// Syncs that took longer than a second.
     pub delayed_syncs: u64,

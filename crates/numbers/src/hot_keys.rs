@@ -30,8 +30,8 @@ pub struct HotKeyCounts {
 }
 
 impl HotKeyCounts {
-    /// Counts that are switched off. Switching the page's count on or off advances `epoch`, the control
-    /// plane's.
+    /// Counts that are switched off. Switching the page's count on or off advances `epoch`, which belongs to
+    /// the control plane.
     pub fn new(epoch: &Epoch) -> HotKeyCounts {
         HotKeyCounts { command: HotKeys::default(), page: Watched::new(HotKeys::default(), epoch) }
     }
@@ -108,8 +108,8 @@ struct WindowRow {
 }
 
 impl HotKeys {
-    /// Applies new settings. The open window starts anew, because its counts belong to other settings.
-    /// The shown window stays, reduced to its hottest keys if fewer are wanted; with 0 keys it is removed.
+    /// Applies new settings. The open window starts again, because its counts belong to the old settings. The
+    /// shown window stays, reduced to its hottest keys if fewer are wanted; with 0 keys it is removed.
     pub fn configure(&mut self, limits: HotKeyLimits) {
         if limits == self.limits {
             return;
@@ -460,7 +460,7 @@ mod tests {
         assert!(hot.hottest().iter().any(|key| key.name == b"hot"));
     }
 
-    /// The rows as a plain list: the first row with the least count is replaced.
+    /// The rows as a plain list, in which the first row with the least count is replaced.
     #[derive(Default)]
     struct Plain(Vec<(usize, Vec<u8>, u64, u64)>);
 
@@ -482,7 +482,7 @@ mod tests {
         for keys in [1, 2, 3, 10, 100, 1000] {
             let (mut hot, mut plain) = (hot_keys(keys, 100, 1), Plain::default());
             for step in 0..20_000 {
-                // Few distinct hashes, so that names share one.
+                // There are few distinct hashes, so that several names share one.
                 let range = rng.below(2 * keys as u64 + 3);
                 let number = rng.below(1 + range);
                 let (db, name) = (rng.below(2) as usize, format!("key:{number}").into_bytes());

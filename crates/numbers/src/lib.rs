@@ -7,8 +7,8 @@
 //!                                                  └────► MetricsSample ──text, JSON──► the endpoint
 //! ```
 //!
-//! The crates that use this one count, and know the clients and keys that a number is about. Facts about the
-//! process are passed in as values ([`facts`]); no code here queries the process.
+//! The crates that depend on this crate do the counting, and know the clients and keys that a number is
+//! about. Facts about the process are passed in as values ([`facts`]); no code here queries the process.
 //!
 //! Invariants: (1) the crate has no access to sessions or to the control plane: shown clients are copies; (2)
 //! a field of INFO has one row, which both renderers read; (3) all data kept for display is bounded, whatever

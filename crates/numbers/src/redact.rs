@@ -1,5 +1,5 @@
-//! Secrets in arguments, hidden from MONITOR and the command log. An invalid call may contain a secret
-//! too, such as a password with a blank: in doubt more is hidden than in the reference.
+//! Secrets in arguments, hidden from MONITOR and the command log. An invalid call may contain a secret, too,
+//! such as a password with a blank, so in doubt more arguments are hidden than in the reference.
 
 use sluice_command::specs::{connection, generic, server};
 use sluice_command::{Named, Spec, is_word};
@@ -40,8 +40,8 @@ fn inner_call(spec: &Spec) -> Option<usize> {
 }
 
 fn hide(spec: &Spec, shown: &mut [&[u8]]) {
-    // ACL SETROLE is included although roles have no passwords: a call that gives a role one by mistake is
-    // refused, but it contains the password.
+    // ACL SETROLE is included although roles have no passwords, because a call that gives a role a password
+    // by mistake is refused but contains the password.
     let users =
         [server::ACL_SETUSER.id, server::ACL_DELUSER.id, server::ACL_GETUSER.id, server::ACL_SETROLE.id];
     if spec.id == connection::AUTH.id {

@@ -1,7 +1,7 @@
 //! Counters: for each command, for each error code, and for the engine as a whole.
 //!
-//! Only the main thread writes them. They lie apart from the command table, so that writing a counter does
-//! not touch the table's cache lines.
+//! Only the main thread writes the counters. They lie apart from the command table, so that writing a counter
+//! does not touch the table's cache lines.
 
 use crate::facts::{Facts, IoThreads};
 use sluice_acl::{Reason, Refusal};
@@ -301,8 +301,8 @@ impl Stats {
         self.count_by_code(text, usize::MAX);
     }
 
-    /// [`Stats::count_error`] for an error made by a script: beyond `ERROR_CODES_MAX` codes, new codes are
-    /// counted together.
+    /// Like [`Stats::count_error`], but for an error made by a script: beyond `ERROR_CODES_MAX` codes, new
+    /// codes are counted together.
     pub fn count_custom_error(&mut self, text: &[u8]) {
         self.count_by_code(text, ERROR_CODES_MAX);
     }

@@ -49,7 +49,7 @@ pub const ENVELOPES: [&[u8]; 2] = [frame::MAGIC, frame::DRAFT_MAGIC];
 /// The first bytes of RDB files, compressed or not, of all servers.
 pub const MAGICS: [&[u8]; 4] = [b"REDIS", b"VALKEY", frame::MAGIC, frame::DRAFT_MAGIC];
 
-/// The version of a file, by the readers it is written for.
+/// The version in which a file is written, depending on the servers that are to read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// `REDIS0011`: for Redis 7.2 and later, and for all versions of Valkey.

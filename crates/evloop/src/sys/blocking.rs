@@ -1,9 +1,9 @@
 //! Files and processes of a driver: the code that the drivers over readiness and over the ring share.
 //!
-//! A driver implements the required methods of [`BlockingDriver`]: how an operation of a file continues
-//! and how it is interrupted, and how a process's descriptor is waited for. The provided methods do the
-//! rest: they run the operations of a file one after another, defer each end as an event, and let the
-//! helper thread watch the processes without a descriptor.
+//! A driver implements the required methods of [`BlockingDriver`]: how an operation of a file continues and
+//! how it is interrupted, and how a process's descriptor is waited for. The provided methods do the rest:
+//! they run the operations of a file one after another, report the end of each operation as a deferred event,
+//! and let the helper thread watch the processes without a descriptor.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,7 +30,7 @@ pub(super) trait BlockingDriver: Driver {
     /// The way in which the operations of a file will be performed.
     fn path_of(&mut self, fd: &Arc<OwnedFd>, kind: FileKind) -> IoPath;
 
-    /// Performs the operation that has begun, or submits it.
+    /// Performs or submits the file's operation that has begun.
     fn perform_file(&mut self, index: u32);
 
     /// Makes the running operation end soon.
@@ -40,7 +40,7 @@ pub(super) trait BlockingDriver: Driver {
     /// the descriptor is readable. Returns the source that waits, or [`Source::NONE`].
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno>;
 
-    /// Ends wait `index`, which waits for a descriptor, as cancelled: now, or when the kernel no longer
+    /// Cancels wait `index`, which waits for a descriptor. The wait ends now, or when the kernel no longer
     /// needs the descriptor.
     fn unwatch_process(&mut self, index: u32);
 
@@ -140,9 +140,9 @@ pub(super) trait BlockingDriver: Driver {
         match (reap_child(fd.as_fd(), pid), result) {
             (Some(exit), _) => self.end_process(index, exit),
             (None, Err(errno)) => self.end_process(index, Exit::Failed(errno.into())),
-            // The process has ended, and a debugger traces it: the descriptor stays readable, and the
-            // process cannot be reaped yet. Another wait for the descriptor would end at once, so the
-            // helper thread polls for the process.
+            // The process has ended, but a debugger traces it, so the descriptor stays readable and the
+            // process cannot be reaped yet. Another wait for the descriptor would end at once, so the helper
+            // thread polls for the process.
             (None, Ok(())) => {
                 self.close(source);
                 if let Some(waiting) = self.blocking().processes.at(index) {
@@ -174,7 +174,8 @@ pub(super) trait BlockingDriver: Driver {
         let ends = self.blocking().file_ends();
         for (index, error) in ends {
             self.end_running(index, error);
-            // Stalled files come before the next operation of this file: one file must not starve the others.
+            // Stalled files come before the next operation of this file, because one file must not starve the
+            // others.
             while let Some(stalled) = self.blocking().next_stalled() {
                 self.perform_file(stalled);
             }

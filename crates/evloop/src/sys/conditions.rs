@@ -1,4 +1,5 @@
-//! Interests and the kernel's conditions for them: those of poll(2), which epoll and the ring share.
+//! Converts interests to the kernel's conditions and back. The conditions are those of poll(2), which epoll
+//! and io_uring share.
 
 use rustix::event::PollFlags;
 

@@ -28,7 +28,8 @@ pub struct EpollSet {
 enum Timeouts {
     /// `epoll_pwait2`, since Linux 5.11.
     Nanoseconds,
-    /// `epoll_wait`: rounded up, so that no wait ends before its deadline and makes the loop spin.
+    /// `epoll_wait`: timeouts are rounded up, so that no wait ends before its deadline, which would make the
+    /// loop spin.
     Milliseconds,
 }
 

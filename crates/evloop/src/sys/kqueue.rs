@@ -1,5 +1,5 @@
-//! kqueue as a [`Poller`] for the readiness driver, for macOS, FreeBSD and DragonFly. Compiled, but never run
-//! by us.
+//! kqueue as a [`Poller`] for the readiness driver, for macOS, FreeBSD and DragonFly. This file has been
+//! compiled, but never run by us.
 //!
 //! The queue is that of the waker ([`WakeFd`]), and contains the waker's user event from the start. A
 //! descriptor has two filters, one per direction, both level-triggered, so an event has one direction.

@@ -2,7 +2,8 @@
 //! attempt.
 
 use crate::handle::Source;
-/// The paused listeners and the time. The pause doubles from 10 to 500 ms until an accept succeeds.
+/// The paused listeners and the time at which they try again. The pause doubles from 10 to 500 ms until
+/// an accept succeeds.
 #[derive(Debug)]
 pub(super) struct AcceptPause {
     listeners: Vec<Source>,

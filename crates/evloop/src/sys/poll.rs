@@ -26,7 +26,8 @@ pub struct PollSet {
     entries: Vec<u32>,
     ready: Vec<(u64, PollFlags)>,
     ready_max: usize,
-    /// The entry at which the next scan begins, so that the limit of an iteration favours no descriptor.
+    /// The entry at which the next scan begins, so that the limit on events per iteration favours no
+    /// descriptor.
     start: usize,
 }
 

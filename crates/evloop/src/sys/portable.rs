@@ -1,5 +1,5 @@
-//! System calls that the drivers share. Systems differ in how they spell accepting without blocking, and
-//! sending without a signal.
+//! System calls that the drivers share. Systems have different calls for an accept that does not block, and
+//! for a send that raises no signal.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -25,8 +25,8 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Whether a failed accept does not concern the next one: the call was interrupted, the connection was closed
-/// in the backlog, or the failure is a pending network error of that connection.
+/// Whether a failed accept says nothing about the next one: the call was interrupted, the connection was
+/// closed in the backlog, or the failure is a pending network error of that connection.
 pub(super) fn is_passing(errno: Errno) -> bool {
     [Errno::INTR, Errno::CONNABORTED, Errno::PROTO, Errno::NETDOWN, Errno::HOSTUNREACH].contains(&errno)
 }
@@ -53,8 +53,8 @@ pub(super) const SEND: SendFlags = SendFlags::DONTWAIT;
 #[inline(always)]
 pub(super) fn attached(_: BorrowedFd<'_>) {}
 
-/// Suppresses the signal. Fails without harm for descriptors that are no sockets, because nothing is sent
-/// on them.
+/// Suppresses the signal. Fails without harm for descriptors that are no sockets, which do not need it
+/// because nothing is sent on them.
 #[cfg(target_vendor = "apple")]
 pub(super) fn attached(fd: BorrowedFd<'_>) {
     let _ = rustix::net::sockopt::set_socket_nosigpipe(fd, true);

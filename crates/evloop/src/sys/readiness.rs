@@ -1,14 +1,14 @@
-//! Drivers over readiness: the kernel reports which calls would not block, and the driver makes them.
+//! Drivers over readiness: the kernel reports which calls would not block, and the driver makes those calls.
 //!
 //! Registrations are level-triggered. A source is registered when an operation first waits on it. Stopping to
 //! receive does not narrow the registration until an event arrives that no operation waits for, so stopping
 //! and starting again costs no system call; the end of a delayed send and a pause in accepting narrow the
 //! registration at once. A send is tried at once, and writability is requested only after the kernel refused.
 //!
-//! Invariants: (1) the kernel's key of a registration is index and generation of the slot, so an event of
-//! a closed source is recognised and counted as stale; (2) `slot.registered` is the last registration
-//! with the kernel; (3) every wanted condition of a slot is contained in `slot.registered`, or the slot's
-//! failure is pending in `deferred`.
+//! Invariants: (1) the kernel's key of a registration consists of the slot's index and generation, so an
+//! event of a closed source is recognised and counted as stale; (2) `slot.registered` is the last
+//! registration with the kernel; (3) every wanted condition of a slot is contained in `slot.registered`, or
+//! the slot's failure is pending in `deferred`.
 
 mod blocking;
 mod slot;
@@ -66,8 +66,8 @@ pub trait Poller: Sized {
     /// Removes a registered descriptor from the set.
     fn delete(&mut self, fd: BorrowedFd<'_>, key: u64) -> Result<(), Errno>;
 
-    /// Removes a descriptor that is about to be closed from the poller's own tables; where the kernel holds a
-    /// registration, closing ends it.
+    /// Removes from the poller's own tables a descriptor that is about to be closed. If the kernel holds a
+    /// registration, closing the descriptor ends it.
     fn forget(&mut self, key: u64);
 
     /// Waits for at most `timeout_ns` nanoseconds, or without limit for `None`; returns the number of events,
@@ -100,7 +100,7 @@ pub struct Readiness<P: Poller> {
     /// The value of `sent_on_left` at the start of each iteration.
     sent_on_per_iteration: usize,
     batch: GatherPlan,
-    /// Boxed because it is seldom used, so that it does not separate the hot fields.
+    /// The field is boxed because it is seldom used and would otherwise separate the hot fields.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
@@ -115,10 +115,10 @@ struct Current {
     follow_ups: u8,
 }
 
-/// Receives of one source that may follow the first in an iteration: one into the receiver's own buffer,
-/// and one of the bytes after that buffer. So a large value that has arrived is received in one iteration
-/// together with the two bytes (CRLF) after it, and a source that never stops sending does not keep others
-/// waiting.
+/// Number of receives of one source that may follow its first receive in an iteration: one into the
+/// receiver's own buffer, and one of the bytes after that buffer. Thus a large value that has arrived is
+/// received in one iteration together with the two bytes (CRLF) after it, and a source that never stops
+/// sending does not keep others waiting.
 const FOLLOW_UPS: u8 = 2;
 
 /// A send that the kernel did not take whole.
@@ -284,8 +284,8 @@ impl<P: Poller> Readiness<P> {
             return Some(Event::Ready { token: slot.token, ready: ready.or(trouble(bits)) });
         }
         if input == InputMode::Accept {
-            // The action stays set, so this event continues until no connection is left to accept, or the
-            // iteration's budget is spent.
+            // The action stays set, so this event is handled again until no connection is left to accept, or
+            // the iteration's budget is spent.
             return self.accept(source, now_ns);
         }
         self.current.todo = 0;
@@ -825,10 +825,10 @@ fn nap(wait_us: u32) {
 
 /// Maximum number of segments of one gathered send.
 const SLICES_MAX: usize = 64;
-/// System calls that one send may make before other sources continue.
+/// Number of system calls that one send may make before other sources continue.
 const PUSHES_MAX: u32 = 16;
-/// The longest wait, a day. A longer one is shortened to this; callers permit that, because any wait may
-/// return early with nothing.
+/// The longest wait, which is a day. A longer wait is shortened to a day; callers permit that, because any
+/// wait may return early with nothing.
 const SLEEP_MAX_NS: u64 = 86_400 * 1_000_000_000;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! A scripted ring: the driver's own code over a kernel that misbehaves on purpose, in the same way for
 //! the same seed.
 //!
-//! The ring works on real descriptors, whose state in a single-threaded test is deterministic. It often
-//! does what a real ring may do but seldom does: short sends, no buffers, ends of multishot operations
-//! without cause, completions late and out of order, submission of only a part, cancellations that come
-//! too late. It never does what a ring must not do: order within one operation is kept, and every operation
-//! ends exactly once. Only tests use it, through the feature `sim`.
+//! The ring works on real descriptors, whose state in a single-threaded test is deterministic. It often does
+//! what a real ring may do but seldom does: short sends, no buffers, multishot operations that end without
+//! cause, completions that are late and out of order, submission of only some operations, and cancellations
+//! that come too late. It never does what a ring must not do: order within one operation is kept, and every
+//! operation ends exactly once. Only tests use it, through the feature `sim`.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ pub struct SimRing {
     late: Vec<Cqe>,
     shown: VecDeque<Cqe>,
     free: VecDeque<(u16, Box<[u8]>)>,
-    /// Buffers that are filled and not taken by the driver yet.
+    /// Buffers that were filled but not yet taken by the driver.
     filled: Vec<(u16, Box<[u8]>)>,
     with_caller: Vec<u16>,
 }
@@ -416,7 +416,7 @@ impl Kernel for SimRing {
         }
         self.run_armed();
         self.show(Showing::Some);
-        // Like the kernel, the ring does not sleep if operations are left that it has not submitted.
+        // Like the kernel, the ring does not sleep if it has not submitted all queued operations.
         let most_ns = match wait {
             Wait::No => return Ok(()),
             Wait::Within { ns } => Some(ns),

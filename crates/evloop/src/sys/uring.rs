@@ -6,15 +6,15 @@
 //! call of an iteration at once: the call gathers further completions for a moment, so sending costs no
 //! separate call.
 //!
-//! Invariants: (1) memory that the kernel may touch belongs to the driver until the operation's last
-//! completion was reaped: cancelling and closing free nothing; (2) a slot is used again, and its
-//! descriptor closed, only when none of its operations is with the kernel (`slot.in_flight == 0`), so no
-//! completion can reach the wrong source; (3) at most one operation per direction of a slot: `slot.armed` for
-//! input, `slot.send` for output, `slot.poll.armed` for the watch; (4) only [`Uring::settle`] arms input, by
-//! comparing the wanted mode (`slot.input`) with the armed operation (`slot.armed`), and every cancellation
-//! of input goes through `cancel_input`; (5) received bytes that cannot be delivered yet are kept in order in
-//! the entry `slot.held`, and receiving pauses when there are many; (6) a source whose receive found no
-//! buffer is on the starved list once, and is armed again when the buffer group has buffers.
+//! Invariants: (1) memory that the kernel may access for an operation belongs to the driver until the
+//! operation's last completion was reaped; cancelling and closing free none of it; (2) a slot is used again,
+//! and its descriptor closed, only when none of its operations is with the kernel (`slot.in_flight == 0`), so
+//! no completion can reach the wrong source; (3) a slot has at most one operation per direction: `slot.armed`
+//! for input, `slot.send` for output, `slot.poll.armed` for the watch; (4) only [`Uring::settle`] arms input,
+//! by comparing the wanted mode (`slot.input`) with the armed operation (`slot.armed`), and every
+//! cancellation of input goes through `cancel_input`; (5) received bytes that cannot be delivered yet are
+//! kept in order in the entry `slot.held`, and receiving pauses when there are many; (6) a source whose
+//! receive found no buffer is on the starved list once, and is armed again when the buffer group has buffers.
 
 mod blocking;
 mod input;
@@ -85,15 +85,16 @@ pub struct Uring<K: Kernel = ring::KernelRing> {
     accepts_left: u32,
     accept_pause: AcceptPause,
     wake: Arc<WakeFd>,
-    /// Queued operations that complete during their submission.
+    /// Number of queued operations that complete during their submission.
     inline: u32,
-    /// Operations with the kernel, the waker's included, without cancellations and closes.
+    /// Number of operations that the kernel has, including the poll of the waker but without cancellations
+    /// and closes.
     in_flight: usize,
     /// Whether the waker's poll is with the kernel. Only the end of the driver cancels that poll.
     waker_armed: bool,
     iteration: u32,
     batch: GatherPlan,
-    /// Boxed because it is seldom used, so that it does not separate the hot fields.
+    /// The field is boxed because it is seldom used and would otherwise separate the hot fields.
     blocking: Box<BlockingOps>,
     metrics: Metrics,
 }
@@ -104,7 +105,7 @@ impl<K: Kernel> Uring<K> {
         self.slots.get_mut(source.index as usize).filter(|slot| slot.is(source))
     }
 
-    /// Submits an operation of a slot, whose completion will have `kind`.
+    /// Submits an operation of a slot, with user data that contain `kind` and the slot's index.
     #[inline]
     fn push_for(&mut self, index: u32, op: Op, kind: OpKind) {
         self.slots[index as usize].in_flight += 1;
@@ -112,7 +113,7 @@ impl<K: Kernel> Uring<K> {
         self.kernel.push(op, user_data(kind, index));
     }
 
-    /// Asks an operation to end; its completion follows.
+    /// Asks the slot's operation of this kind to end; the operation's completion follows.
     fn cancel(&mut self, index: u32, kind: OpKind) {
         self.cancel_target(user_data(kind, index));
     }
@@ -126,8 +127,8 @@ impl<K: Kernel> Uring<K> {
     }
 
     /// Handles the completion of a cancellation. The cancellation may have missed an operation that was just
-    /// being tried and that then went on to wait: such an operation is asked to end again. An operation whose
-    /// completion has been handled meanwhile is not asked again.
+    /// being tried and that then went on to wait: such an operation is asked to end again. If the operation's
+    /// completion has been handled already, there is no second request.
     #[cold]
     fn cancelled(&mut self, cqe: Cqe) {
         let error = -cqe.result;
@@ -138,8 +139,8 @@ impl<K: Kernel> Uring<K> {
         let target = (cqe.user_data >> 32) << 56 | u64::from(index);
         let is_asked = match (parse(target), Other::parse(target)) {
             (Some((kind, _)), _) => self.is_asked(index, kind),
-            // `EALREADY`: a thread of the kernel performs the operation, and was notified, so it need not
-            // be asked again.
+            // `EALREADY`: a thread of the kernel performs the operation and was notified, so no second
+            // request is needed.
             (None, Some((Other::File, _))) if error == libc::EALREADY => false,
             (None, Some((other, _))) => self.is_other_asked(index, other),
             (None, None) => false,
@@ -168,7 +169,7 @@ impl<K: Kernel> Uring<K> {
         self.waker_armed = true;
     }
 
-    /// One call of the kernel, without waiting.
+    /// Calls the kernel once, without waiting.
     fn look(&mut self) -> io::Result<()> {
         self.inline = 0;
         self.metrics.system_calls += 1;
@@ -187,8 +188,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Submits queued operations, waits as `sleep` says, and reaps. Repeats the call while the kernel, which
-    /// does deferred work in portions, may have some of it left.
+    /// Submits queued operations, waits as `sleep` says, and reaps. The kernel does deferred work in
+    /// portions, so the call is repeated while some deferred work may be left.
     fn collect(&mut self, now_ns: u64, sleep: Sleep) -> io::Result<()> {
         if sleep == Sleep::No || self.kernel.pending() {
             if self.kernel.unsubmitted() || self.kernel.has_deferred_work() {
@@ -205,8 +206,8 @@ impl<K: Kernel> Uring<K> {
         }
         let mut before = self.ready.len();
         self.kernel.reap(&mut self.ready, self.completions_per_iteration);
-        // A call that brought less than a portion has found all deferred work; completions after it are
-        // for the next iteration.
+        // A call that yielded fewer completions than a portion has done all deferred work; completions after
+        // it are for the next iteration.
         while self.ready.len() < self.completions_per_iteration
             && self.ready.len() - before >= PORTION
             && self.kernel.has_deferred_work()
@@ -220,8 +221,8 @@ impl<K: Kernel> Uring<K> {
 
     /// The number of completions to wait for, and the time after which fewer suffice. Operations that
     /// complete during submission must be handled soon, because a short send must continue and a caller may
-    /// wait for the end of a send. But they need not be handled before the next request if that is expected
-    /// soon: so the call gathers for a moment instead of returning at once.
+    /// wait for the end of a send. But if the next request is expected soon, they can be handled together
+    /// with it, so the call gathers completions for a moment instead of returning at once.
     fn expected(&mut self) -> (u32, u32) {
         let inline = std::mem::take(&mut self.inline);
         let batch = std::mem::take(&mut self.batch);
@@ -231,7 +232,8 @@ impl<K: Kernel> Uring<K> {
         if batch.wait_us == 0 { (inline + 1, GATHER_US) } else { (inline + batch.completions, batch.wait_us) }
     }
 
-    /// Handles one completion. Most bring one event or none; the rare further events go to `deferred`.
+    /// Handles one completion. Most completions yield one event or none; the rare further events go to
+    /// `deferred`.
     #[inline]
     fn complete(&mut self, cqe: Cqe, now_ns: u64) -> Option<Event> {
         let Some((kind, index)) = parse(cqe.user_data) else {
@@ -264,7 +266,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Handles a completion of a poll: returns the event, or polls again if no watched condition holds.
+    /// Handles a completion of a poll: returns the event, or requests another poll if no watched condition
+    /// holds.
     fn polled(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         if !cqe.more() {
@@ -659,12 +662,12 @@ impl<K: Kernel> fmt::Debug for Uring<K> {
 
 /// User data of operations whose completions are ignored.
 const IGNORED: u64 = 0;
-/// Top byte of the user data of a cancellation; the kind of the operation and its slot are in
-/// the lower bytes.
+/// Top byte of the user data of a cancellation; the lower bytes have the kind and the slot of the cancelled
+/// operation.
 const CANCEL: u64 = 9;
-/// Items of deferred work that the kernel does in one call, since 6.13.
+/// Number of items of deferred work that the kernel does in one call, since version 6.13.
 const PORTION: usize = 20;
-/// Maximum time that the completion of a send waits for others, microseconds.
+/// Maximum time in microseconds for which the completion of a send waits for further completions.
 const GATHER_US: u32 = 100;
 const POLLIN: u32 = PollFlags::IN.bits() as u32;
 const POLLOUT: u32 = PollFlags::OUT.bits() as u32;

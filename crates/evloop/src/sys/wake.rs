@@ -1,6 +1,7 @@
 //! The descriptor that ends a loop's wait from outside: an eventfd, or a kqueue with a user event.
 //!
-//! A kick makes it readable. Edge-triggered drivers never read it; level-triggered ones drain it.
+//! A kick makes the descriptor readable. Edge-triggered drivers never read it; level-triggered drivers drain
+//! it.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -19,10 +20,10 @@ impl WakeFd {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(WakeFd)
     }
 
-    /// Makes the descriptor readable. From any thread.
+    /// Makes the descriptor readable. Any thread may call this.
     #[inline]
     pub(crate) fn kick(&self) {
-        // Fails only with EAGAIN when the counter is full, and then the descriptor is readable anyway.
+        // The write fails only with EAGAIN, when the counter is full; the descriptor is then readable anyway.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
@@ -43,7 +44,7 @@ impl WakeFd {
         Ok(this)
     }
 
-    /// Makes the descriptor readable. From any thread.
+    /// Makes the descriptor readable. Any thread may call this.
     pub(crate) fn kick(&self) {
         use rustix::event::kqueue::{EventFlags, UserFlags};
         let _ = self.change(EventFlags::empty(), UserFlags::TRIGGER);

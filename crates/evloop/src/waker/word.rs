@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU32);
 
-/// The state that a producer found.
+/// The state of the loop that a producer found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkState {
     /// Awake: the loop will check its mailboxes.
@@ -51,16 +51,16 @@ impl Word {
         self.0.load(Ordering::Relaxed) == PARKED
     }
 
-    /// Called by the loop before it sleeps. False when it was notified and must not sleep.
+    /// Called by the loop before it sleeps. Returns false if the loop was notified and must not sleep.
     #[inline]
     pub(crate) fn try_park(&self) -> bool {
-        // AcqRel on success orders the loop's last check of its mailboxes before a producer's
-        // swap that sees PARKED.
+        // On success, AcqRel orders the loop's last check of its mailboxes before the swap by which a
+        // producer sees PARKED.
         self.0.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Called by the loop when it is awake again, for any reason. Returns whether it was woken
-    /// since the last call.
+    /// Called by the loop when it is awake again, for any reason. Returns whether the loop was notified since
+    /// the last call.
     #[inline]
     pub(crate) fn resume(&self) -> bool {
         // Acquire: pairs with the release in `notify`, so that the drain that follows sees all work that
@@ -68,10 +68,11 @@ impl Word {
         self.0.swap(RUNNING, Ordering::AcqRel) == NOTIFIED
     }
 
-    /// Called by the loop when it did not park: like `resume`, without a write if the loop was not woken.
+    /// Called by the loop when it did not park. This is like `resume`, but writes nothing if the loop was not
+    /// woken.
     #[inline]
     pub(crate) fn check(&self) -> bool {
-        // A notification missed by this load is found by the next `check` or fails the next `try_park`.
+        // If this load misses a notification, the next `check` finds it or the next `try_park` fails.
         self.0.load(Ordering::Acquire) == NOTIFIED && self.resume()
     }
 

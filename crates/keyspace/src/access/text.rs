@@ -8,7 +8,7 @@ use crate::new_value::NewValue;
 use crate::view::{Str, WrongType};
 use sluice_value::Encoding;
 
-/// A string that is being changed, until [`StrEdit::done`] or [`StrEdit::unchanged`].
+/// A string that is being changed, until [`StrEdit::done`] or [`StrEdit::unchanged`] ends the edit.
 pub struct StrEdit<'e, 'd> {
     db: &'e mut DbMut<'d>,
     key: Key<'e>,
@@ -17,8 +17,9 @@ pub struct StrEdit<'e, 'd> {
 }
 
 impl<'d> DbMut<'d> {
-    /// Opens the string of a key for changes. The string becomes `raw` and is grown with zeros to
-    /// `len_min` bytes; an absent key is created. The caller has checked the size limit.
+    /// Opens the string of a key for changes. The string is converted to the encoding `raw` and, if it
+    /// is shorter than `len_min` bytes, is extended with zero bytes to that length; an absent key is
+    /// created. The caller has checked the size limit.
     ///
     /// # Errors
     /// The key holds another type.
@@ -104,7 +105,7 @@ impl StrEdit<'_, '_> {
     }
 
     /// Ends an edit that changed nothing. If the edit grew the string, the command is propagated all the
-    /// same, so replicas and the AOF grow it too.
+    /// same, so that replicas and the AOF grow the string, too.
     pub fn unchanged(self) {
         if self.grew {
             self.db.effects.force();

@@ -57,8 +57,8 @@ impl Store {
         self.capture(handle, CapturedBy::Change);
     }
 
-    /// Marks a block as not part of the open cut: the block was allocated after the cut was opened, or the
-    /// entry's slot was detached before the cut was opened.
+    /// Marks a block as not part of the open cut, because the block was allocated after the cut was opened,
+    /// or the entry's slot was detached before the cut was opened.
     #[cold]
     pub(super) fn note_born(&mut self, handle: Handle) {
         let Store { slab, cut, .. } = self;
@@ -87,8 +87,9 @@ impl Db {
         self.store.capture_ahead(handle);
     }
 
-    /// Opens a cut: whatever it captures will be in the state that the database has now. `number` is stored
-    /// in each captured piece. Cost: one step for each chunk and for each detached table.
+    /// Opens a cut, which captures each entry in the state that the entry has now. `number` is the database's
+    /// number; it is stored in each piece (`Captured`). Cost: one step for each chunk and for each detached
+    /// table.
     pub fn begin_cut(&mut self, number: usize) {
         debug_assert!(self.store.cut.is_none(), "one cut at a time");
         let entries = self.len();
@@ -111,8 +112,9 @@ impl Db {
     }
 
     /// Captures more entries, in the order of blocks, until the oldest piece is full or `budget` steps were
-    /// made: a step visits one entry or ends a chunk. Returns the oldest piece if it is full, or if no entry
-    /// is left to capture. `None` if no piece is ready, all were taken, or no cut is open.
+    /// made. A step visits one entry or ends a chunk. Returns the oldest piece if it is full, or if no entry
+    /// is left to capture. Returns `None` if no piece is ready, if all pieces were taken, or if no cut is
+    /// open.
     pub fn advance_cut(&mut self, budget: usize) -> Option<Captured> {
         let mut steps = budget;
         while steps > 0 {
@@ -177,7 +179,7 @@ impl Db {
     }
 
     /// Ends the cut, complete or not. Returns what was captured but not taken, for the caller to free on
-    /// another thread: it may hold the last share of a large value.
+    /// another thread, because a piece may be the last owner of a large value.
     pub fn end_cut(&mut self) -> impl Iterator<Item = Captured> {
         let cut = self.store.cut.take();
         self.store.look_for_watchers();

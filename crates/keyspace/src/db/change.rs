@@ -49,8 +49,8 @@ impl Db {
 
     /// Overwrites an entry in place with a value inside the block, if the old value is inside too, and the
     /// block's size class and the presence of an expiry stay the same; the result is whether the entry was
-    /// overwritten. A block of a collection may be larger than the largest block of a string: a string does
-    /// not stay in such a block. Looks up the block once.
+    /// overwritten. A block of a collection may be larger than the largest block of a string; such a block is
+    /// not overwritten with a string. Looks up the block once.
     #[inline]
     pub(crate) fn overwrite_inside(
         &mut self,
@@ -173,7 +173,7 @@ impl Db {
         self.store.slab.free(found.handle);
     }
 
-    /// The name for a new block of an existing entry: a key outside keeps its index.
+    /// The name that is written into a new block of an existing entry. A key outside keeps its index.
     pub(super) fn name_again<'k>(&self, old: Handle, key: Key<'k>) -> Name<'k> {
         match entry::name_of(self.store.slab.body(old)) {
             Name::Inside(_) => Name::Inside(key.bytes),
@@ -280,8 +280,8 @@ impl Db {
         }
     }
 
-    /// The form of an entry's value under another key or expiry: a string that is reported as
-    /// `raw` stays `raw`.
+    /// The form of an entry's value under another key or expiry. A string that is reported as `raw` stays
+    /// `raw`.
     pub(super) fn lasting_form(&self, handle: Handle) -> Form {
         match self.head(handle).form() {
             Form::StrInline if self.encoding(handle) == Encoding::Raw => Form::StrInlineRaw,

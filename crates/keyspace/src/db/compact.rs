@@ -14,14 +14,15 @@ use sluice_value::Value;
 pub struct Compacted {
     /// Number of entries moved.
     pub moved: u64,
-    /// Number of moves undone because no index pointed to the block. Always 0, except after a defect.
+    /// Number of moves undone because no index pointed to the block. Always 0, unless the server has a
+    /// defect.
     pub abandoned: u64,
-    /// There may be more to do: the budget was used up, or the step was spent on a sorted set.
+    /// Whether there may be more to do, because the budget was used up or the step was spent on a sorted set.
     pub has_more: bool,
 }
 
 impl Db {
-    /// Moves entries out of sparse chunks, with at most `budget` steps: a step examines a block or searches
+    /// Moves entries out of sparse chunks, with at most `budget` steps. A step examines a block or searches
     /// for a chunk, in constant time. While sorted sets hold memory of removed elements, a call makes one of
     /// them release some of it instead. Nothing moves while a detached slot has keys left to free.
     pub fn compact_step(&mut self, budget: usize) -> Compacted {

@@ -32,7 +32,7 @@ pub(crate) struct Cut {
     pub(super) left: usize,
     /// Pieces that were captured and not taken yet; the last one may have room.
     pub(super) captured: VecDeque<Captured>,
-    /// Bytes copied into `captured`, and its weight.
+    /// Bytes copied into `captured`, and the weight of all pieces in `captured`.
     pub(super) waiting_bytes: usize,
     pub(super) waiting_weight: usize,
     /// Number of entries captured by changes, and the bytes copied for them.

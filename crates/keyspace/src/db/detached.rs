@@ -1,5 +1,5 @@
-//! Slots that were emptied at once: their tables are detached from those of the database, so no look-up,
-//! walk or count finds their keys. The entries stay in the store and are freed in steps (`db/freeing.rs`).
+//! Slots that were emptied at once: their tables are detached from those of the database, so no look-up, scan
+//! or count finds their keys. The entries stay in the store and are freed in steps (`db/freeing.rs`).
 //!
 //! Invariants: (1) each entry is in exactly one index over keys, either that of a table of the database or
 //! that of a detached table; if an entry of a detached table has an expiry, it is also in that table's index
@@ -21,7 +21,7 @@ pub(crate) struct Detached {
 /// The detached table of one slot.
 pub(super) struct DetachedTable {
     pub(super) table: Table,
-    /// The open cut was opened after the slot was detached (3).
+    /// Whether the open cut was opened after the slot was detached; see invariant (3).
     pub(super) is_ahead_of_cut: bool,
 }
 
@@ -49,7 +49,7 @@ impl Detached {
         self.tables.values().flat_map(move |detached| detached.table.index(kind).iter())
     }
 
-    /// Records that a cut is opened: no table detached so far is part of it.
+    /// Records that a cut is opened, so that no table detached so far is part of the cut.
     pub(super) fn note_cut(&mut self) {
         self.tables.values_mut().for_each(|detached| detached.is_ahead_of_cut = true);
     }

@@ -14,11 +14,11 @@ use sluice_collections::slab::Handle;
 use sluice_value::Value;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Number of entries at which a step of freeing stops taking further buckets.
+/// A step of freeing takes no further buckets once it has taken this many entries.
 const TAKEN_AT_ONCE: usize = 32;
 
-/// Detaches a slot with all its keys; the result is their number. A walk over the slot ends. Cost: O(log n)
-/// for n detached tables.
+/// Detaches a slot with all its keys; the result is the number of these keys. A walk over the slot ends.
+/// Cost: O(log n) for n detached tables.
 pub(crate) fn detach(db: &mut Db, slot: u16) -> usize {
     let Some(table) = db.tables.take_table(slot) else { return 0 };
     if let Some(walk) = db.store.walk.as_deref_mut().filter(|walk| walk.slot == slot) {
@@ -37,8 +37,8 @@ pub(crate) fn was_detached(db: &Db, key: Key<'_>) -> bool {
     })
 }
 
-/// Frees about [`TAKEN_AT_ONCE`] entries of a detached table. `freed` gets each key, and its value if that is
-/// stored outside the entry's block.
+/// Frees about [`TAKEN_AT_ONCE`] entries of a detached table. `freed` is called with each key, and with the
+/// key's value if the value is stored outside the entry's block.
 pub(crate) fn free(db: &mut Db, mut freed: impl FnMut(&[u8], Option<Value>)) {
     let Db { store, detached, .. } = db;
     let Some(mut first) = detached.tables.first_entry() else { return };

@@ -16,7 +16,7 @@ pub(crate) struct Written {
 
 impl Db {
     /// Writes into the string that the entry keeps outside its block. The string grows with zeros as needed;
-    /// the result has its new length. `None`, and no change, if the entry has no such string.
+    /// the result has the string's new length. `None`, and no change, if the entry has no such string.
     pub(crate) fn write_outside(&mut self, handle: Handle, offset: usize, bytes: &[u8]) -> Option<Written> {
         let head = self.head(handle);
         match head.form() {
@@ -39,8 +39,8 @@ impl Db {
         Some(written)
     }
 
-    /// Replaces the integer of an entry in place, and its clock by what `clock` computes from the old
-    /// one; `false`, and no change, if the entry holds no integer.
+    /// Replaces the integer of an entry in place, and its access clock with what `clock` computes from the
+    /// old clock; `false`, and no change, if the entry holds no integer.
     #[inline]
     pub(crate) fn write_int(&mut self, handle: Handle, value: i64, clock: impl FnOnce(u32) -> u32) -> bool {
         self.before_change(handle);
@@ -92,7 +92,7 @@ impl Db {
 }
 
 /// Writes into a large string. A string in one piece is converted to pages once it is longer than a page. The
-/// conversion copies the whole string, once.
+/// conversion copies the whole string.
 fn write_large(value: &mut Value, offset: usize, bytes: &[u8]) -> Written {
     let end = offset + bytes.len();
     match value {

@@ -41,8 +41,8 @@ impl<'a> Entry<'a> {
     pub(crate) fn touch(self, touch: AccessUpdate) {
         let head = self.head();
         let clock = touch.after(head.clock());
-        // An unchanged clock is not written: the cache line stays clean for keys read twice in
-        // one clock tick.
+        // An unchanged clock is not written, because the cache line of a key that is read twice in one clock
+        // tick then stays clean.
         if head.clock() != clock {
             self.word.store(head.with_clock(clock).0, Relaxed);
         }
@@ -151,7 +151,7 @@ impl<'a> Entry<'a> {
     pub fn expiry(self) -> Option<i64> {
         entry::expiry(self.head(), self.body)
     }
-    /// The access clock: LRU seconds or LFU bits, by policy.
+    /// The access clock: an LRU time in seconds or the LFU bits, depending on `maxmemory-policy`.
     pub fn clock(self) -> u32 {
         self.head().clock()
     }
@@ -205,8 +205,8 @@ impl Db {
             Some(ValueRef::Set(set)) if set.len() >= PREFETCHED_FROM => set.prefetch(members),
             Some(ValueRef::Hash(hash)) if hash.len() >= PREFETCHED_FROM => hash.prefetch(members),
             Some(ValueRef::Zset(zset)) if zset.len() >= SORTED_PREFETCHED_FROM => zset.prefetch(members),
-            // A smaller collection is not prefetched: the cache holds it, and a prefetch costs a second
-            // descent to the leaf.
+            // A smaller collection is not prefetched, because the cache holds it, and a prefetch costs a
+            // second descent to the leaf.
             Some(_) | None => {}
         }
     }

@@ -23,11 +23,11 @@ pub(crate) struct Open<C> {
 
 /// The place from which an open collection came, and to which it returns.
 enum CollectionOrigin {
-    /// No entry: the key is absent.
+    /// The collection comes from no entry, because the key is absent.
     Absent,
     /// The entry's block, whose bytes are still there.
     Inside(Found),
-    /// A slot among the values, which holds a stand-in meanwhile.
+    /// A slot among the values, which holds a stand-in while the collection is open.
     OutsideSlot(OutsideSlot),
 }
 
@@ -48,14 +48,14 @@ impl<C> Open<C> {
 }
 
 impl Db {
-    /// An empty collection, in reused memory if there is some.
+    /// An empty collection, which takes over the memory of the scratch collection if there is one.
     pub(crate) fn blank<C: Collection>(&mut self, encoding: C::Encoding) -> C {
         let mut value = C::scratch(&mut self.store.scratch).take().unwrap_or_default();
         value.load_inline(&[], encoding);
         value
     }
 
-    /// Takes the collection out of an entry; `None` for another type. [`Db::close`] or
+    /// Takes the collection out of an entry; `None` if the value has another type. [`Db::close`] or
     /// [`Db::close_unchanged`] must follow.
     pub(crate) fn open<C: Collection>(&mut self, found: Found) -> Option<Open<C>> {
         let head = self.head(found.handle);
@@ -84,7 +84,7 @@ impl Db {
         match origin {
             CollectionOrigin::Absent | CollectionOrigin::Inside(_) => self.store.recycle(value),
             CollectionOrigin::OutsideSlot(OutsideSlot { index, heap_bytes, .. }) => {
-                // The byte count is updated nevertheless: the search for an absent element may have
+                // The byte count is updated nevertheless, because the search for an absent element may have
                 // copied shared nodes, and a copy takes another amount of memory.
                 self.store.outside_bytes = self.store.outside_bytes + value.heap_bytes() - heap_bytes;
                 self.store.put_back(index, value);
@@ -93,8 +93,8 @@ impl Db {
     }
 
     /// Puts back a changed collection, inside the block if it fits there, otherwise outside; a collection
-    /// that was outside returns inside only at `BACK_INSIDE_MAX` bytes or less. For an empty one the key is
-    /// removed. Returns the old value that is left over, if any, for the caller to free.
+    /// that was outside returns inside only at `BACK_INSIDE_MAX` bytes or less. If the collection is empty,
+    /// the key is removed. Returns the old value that is left over, if any, for the caller to free.
     pub(crate) fn close<C: Collection>(&mut self, key: Key<'_>, open: Open<C>, meta: Meta) -> Option<Value> {
         let Open { value, origin } = open;
         let is_empty = value.is_empty();
@@ -135,7 +135,8 @@ impl Db {
         None
     }
 
-    /// Puts back a collection that was outside; `len` is its length in a block, if it fits one.
+    /// Puts back a collection that was outside; `len` is the length that it would have in a block, if it fits
+    /// in one.
     #[inline]
     fn close_outside<C: Collection>(
         &mut self,
@@ -152,8 +153,8 @@ impl Db {
         }
         let is_empty = value.is_empty();
         let block = match len {
-            // The collection goes back inside only if it is well below the limit: at the limit it would
-            // otherwise move with every change.
+            // The collection goes back inside only if it is well below the limit, because at the limit it
+            // would otherwise move with every change.
             Some(len) if len <= BACK_INSIDE_MAX && !is_empty => {
                 let name = self.name_again(found.handle, key);
                 Some(self.build_inline(name, &value, (len, 0), meta))
@@ -170,8 +171,8 @@ impl Db {
         value
     }
 
-    /// Writes a collection over an inline one; `false`, and no change, if the block is too small or
-    /// far too large.
+    /// Writes a collection over an inline one; `false`, and no change, if the block is too small or much too
+    /// large.
     fn write_inline<C: Collection>(&mut self, handle: Handle, value: &C, len: usize) -> bool {
         let head = self.head(handle);
         let body = self.store.slab.body_mut(handle);
@@ -186,7 +187,7 @@ impl Db {
         true
     }
 
-    /// Builds a block with a collection of `len` bytes and room for about `spare` more.
+    /// Builds a block that holds a collection of `len` bytes and has room for about `spare` more bytes.
     fn build_inline<C: Collection>(
         &mut self,
         name: Name<'_>,
@@ -239,8 +240,8 @@ impl Store {
     }
 }
 
-/// Maximum number of spare bytes in the block of a collection that has grown. The slack of a block, which one
-/// byte records, includes the up to 7 bytes by which the size class rounds up.
+/// Maximum number of spare bytes in the block of a collection that has grown. One byte records the slack of a
+/// block, and the slack includes the up to 7 bytes by which the size class rounds up the block's size.
 const SPARE_MAX: usize = entry::SLACK_MAX - 7;
 const _: () = assert!(Slab::rounded(Slab::MAX_BLOCK - 7) == Slab::MAX_BLOCK, "classes are 8 bytes apart");
 /// A collection outside returns to its entry's block if it fits there and needs no more bytes than this.

@@ -4,8 +4,8 @@ use super::Db;
 use sluice_value::{Value, ZsetContext};
 
 impl Db {
-    /// Makes the sorted set that was noted last release memory of removed elements: as many leaves as the
-    /// budget allows, but at least one. The result is whether a set was noted.
+    /// Makes the sorted set that was noted last release memory of removed elements, in as many leaves as
+    /// the budget allows, but in at least one. The result is whether a set was noted.
     pub(super) fn clear_zset_remains(&mut self, budget: usize) -> bool {
         let Some(&index) = self.store.zsets_with_remains.last() else { return false };
         let has_more = match self.store.values.get_mut(index) {
@@ -36,5 +36,5 @@ impl Db {
     }
 }
 
-/// Number of compaction steps that clearing a leaf counts for.
+/// Clearing a leaf counts as this many compaction steps.
 const STEPS_OF_LEAF: usize = 8;

@@ -21,7 +21,8 @@ pub(crate) struct Store {
     /// Indexes in `values` of sorted sets that held memory of removed elements
     /// ([`sluice_value::Zset::has_remains`]) when they were noted.
     pub(super) zsets_with_remains: Vec<u32>,
-    /// Parts that clearing these sets has replaced, to be freed on another thread.
+    /// Parts of these sets that were replaced when their memory was released; another thread frees the
+    /// parts.
     pub(super) remains: Vec<Value>,
     /// The open cut, if any.
     pub(super) cut: Option<Box<Cut>>,
@@ -76,18 +77,19 @@ impl Store {
     }
 }
 
-/// Memory of the entries' chunks. The system maps it; the allocator's figures do not include it.
+/// Memory of the entries' chunks. This memory is mapped from the system directly, so the allocator's
+/// figures do not include it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkMemory {
     /// Bytes of the entries.
     pub used_bytes: usize,
-    /// Bytes that hold entries, or have held some since their pages were last given back to the system:
-    /// roughly the resident bytes.
+    /// Bytes that hold entries, or have held some since their pages were last returned to the system.
+    /// This is roughly the number of resident bytes.
     pub touched_bytes: usize,
 }
 
 impl ChunkMemory {
-    /// The sum of both.
+    /// The field-wise sum of `self` and `other`.
     pub fn plus(self, other: ChunkMemory) -> ChunkMemory {
         ChunkMemory {
             used_bytes: self.used_bytes + other.used_bytes,

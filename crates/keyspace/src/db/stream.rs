@@ -5,8 +5,8 @@ use crate::entry::{self, Form};
 use sluice_value::Stream;
 
 impl Db {
-    /// The index of an entry's stream among the values; `None` for another type. The caller may change
-    /// the stream from now on, and must call [`Db::account_stream`] afterwards.
+    /// The index of an entry's stream among the values; `None` if the value has another type. The
+    /// caller may change the stream from now on, and must call [`Db::account_stream`] afterwards.
     pub(crate) fn open_stream(&mut self, found: Found) -> Option<u32> {
         let head = self.head(found.handle);
         if !head.is_form(Form::StreamOutside) {

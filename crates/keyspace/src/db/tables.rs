@@ -5,7 +5,7 @@
 //! is stored, so a new database has no tables of slots; (3) in `slots` each kind of index has a `Census`,
 //! which counts the entries in all indexes of the kind, and whose bits mark the tables that are not empty;
 //! (4) an index of a slot that has become empty owns no memory; (5) adding, removing or looking up an entry
-//! does not check whether its slot is hidden; walks, random choices and counts of shown entries do.
+//! does not check whether its slot is hidden; scans, random choices and counts of shown entries do.
 //!
 //! The hash of a key contains its slot ([`crate::KeyHasher`]), so the hash alone selects the table.
 
@@ -42,7 +42,7 @@ pub(crate) struct Tables {
     /// The tables of the hash slots; `None` until the first key is stored, and with [`Layout::One`].
     slots: Option<Box<Slots>>,
     layout: Layout,
-    /// Slots whose entries are excluded from walks, random choices and counts; `None` if no slot is hidden.
+    /// Slots whose entries are excluded from scans, random choices and counts; `None` if no slot is hidden.
     pub(crate) hidden: Option<Arc<HiddenSlots>>,
 }
 
@@ -72,8 +72,8 @@ impl Table {
         }
     }
 
-    /// Continues a resize that is due, in both indexes by at most `budget` buckets each; the result is
-    /// whether more is to do.
+    /// Continues the resizes that are due in the two indexes, by at most `budget` buckets in each; the result
+    /// is whether more work is left.
     fn step(&mut self, budget: usize, store: &Store) -> bool {
         let a = self.index.step(budget, |h| store.rehash(h), |h| store.slab.prefetch(h));
         let b = self.expires.step(budget, |h| store.rehash(h), |h| store.slab.prefetch(h));
@@ -235,7 +235,7 @@ impl Tables {
         Some(&self.slots.as_ref()?.tables.get(usize::from(slot))?.index)
     }
 
-    /// The first slot, from `slot` on, that has keys and is not hidden; `None` if there is none, or with
+    /// The first slot at or after `slot` that has keys and is not hidden; `None` if there is none, or with
     /// [`Layout::One`].
     pub(crate) fn next_slot(&self, slot: u16) -> Option<u16> {
         let census = self.slots.as_ref()?.census(IndexKind::Keys);
@@ -284,10 +284,10 @@ impl Tables {
         slots.tables[slot].index(kind).sample(rng)
     }
 
-    /// Visits up to `count` entries near a place that the random number `draw` chooses. If there is one
-    /// table, all are different; with a table for each slot, they come from random tables that are not
-    /// hidden. The result is their number, which is below `count` if there are few entries or an index is
-    /// very sparse.
+    /// Visits up to `count` entries near a place that the random number `draw` chooses. With a single table,
+    /// all of them are different; with a table for each slot, they come from random tables that are not
+    /// hidden. The result is the number of visited entries, which is below `count` if there are few entries
+    /// or an index is very sparse.
     #[inline]
     pub(crate) fn sample_from(
         &self,
@@ -310,15 +310,16 @@ impl Tables {
         count - left
     }
 
-    /// Prefetches what [`Tables::sample_from`] with the same draw looks at first, if there is one table.
+    /// Prefetches the memory that [`Tables::sample_from`] with the same `draw` reads first, if there is a
+    /// single table.
     #[inline]
     pub(crate) fn prefetch_sample(&self, kind: IndexKind, draw: u64) {
         self.one.index(kind).prefetch_sample(draw);
     }
 
-    /// Continues resizes that are due, by at most `budget` buckets of an index; the result is whether more is
-    /// to do. With a table for each slot a call resizes one table, and checks at most `budget` tables to find
-    /// it: a pass over all of them takes several calls, and `true` means that it has not ended.
+    /// Continues resizes that are due, by at most `budget` buckets of an index; the result is whether more
+    /// work is left. With a table for each slot, a call resizes one table, and checks at most `budget` tables
+    /// to find it. A pass over all tables takes several calls, and `true` means that the pass has not ended.
     pub(crate) fn shrink_step(&mut self, budget: usize, store: &Store) -> bool {
         match &mut self.slots {
             None => self.one.step(budget, store),
@@ -388,7 +389,7 @@ impl Slots {
         }
     }
 
-    /// Counts an entry that was removed; an empty index releases its memory.
+    /// Counts an entry that was removed; if the index is then empty, it releases its memory.
     #[inline(never)]
     fn count_out(&mut self, kind: IndexKind, slot: usize) {
         let (census, index) = self.parts(kind, slot);
@@ -414,7 +415,7 @@ impl Slots {
     }
 
     /// A random slot, as [`Slots::random_slot`], but not a hidden one. If `SHOWN_TRIES` choices were all
-    /// hidden, the tables that are not hidden are walked.
+    /// hidden, the tables that are not hidden are searched in order.
     fn random_shown_slot(
         &self,
         kind: IndexKind,
@@ -480,7 +481,7 @@ impl Slots {
 }
 
 /// The number of entries in all slots, in runs of slots, and in smaller groups. Adding or removing an entry
-/// changes three numbers. With `occupied`, walks and random choices skip empty tables.
+/// changes three numbers. With `occupied`, scans and random choices skip empty tables.
 struct Census {
     /// Number of entries in all slots.
     len: usize,
@@ -531,7 +532,7 @@ impl Census {
         self.occupied[slot / 64] >> (slot % 64) & 1 != 0
     }
 
-    /// The first slot, from `slot` on, that has entries.
+    /// The first slot at or after `slot` that has entries.
     fn next(&self, slot: usize) -> Option<usize> {
         let first = slot / 64;
         let word = self.occupied.get(first)? & !0 << (slot % 64);
@@ -542,7 +543,7 @@ impl Census {
         Some(later * 64 + self.occupied[later].trailing_zeros() as usize)
     }
 
-    /// The first slot, from `slot` on, that has entries and is not hidden.
+    /// The first slot at or after `slot` that has entries and is not hidden.
     fn next_shown(&self, slot: usize, hidden: Option<&HiddenSlots>) -> Option<usize> {
         let Some(hidden) = hidden else { return self.next(slot) };
         let mut mask = !0 << (slot % 64);
@@ -581,10 +582,11 @@ fn skip(counts: &[u32], mut number: usize) -> (usize, usize) {
 
 const SLOTS: usize = SLOT_COUNT as usize;
 const SLOT_BITS: u32 = SLOT_COUNT.trailing_zeros();
-/// Number of random slots that are tried to find one that is not hidden, before the tables are walked.
+/// Number of random slots that are tried to find one that is not hidden, before the tables are searched in
+/// order.
 const SHOWN_TRIES: usize = 16;
 /// Number of slots whose entries are counted together as a group.
 const PER_GROUP: usize = 16;
-/// Number of slots whose entries are counted together as a sum. So a random choice reads at most 32 sums, 32
-/// groups and 16 tables.
+/// Number of slots whose entries are counted together as a sum. With these numbers, a random choice reads at
+/// most 32 sums, 32 groups and 16 tables.
 const PER_SUM: usize = 512;

@@ -1,4 +1,4 @@
-//! Hashes with fields that expire, ordered by their first expiry, so the expiry cycle looks only at
+//! Hashes with fields that expire, ordered by their first expiry, so that the expiry cycle looks only at
 //! hashes with expired fields.
 
 use sluice_base::heap;
@@ -50,8 +50,8 @@ impl VolatileKeys {
         self.by_expiry.len()
     }
 
-    /// The hashes whose first field expired before `now_ms`, in order of that time; only those that come
-    /// after `position` if there is one.
+    /// The hashes whose first field expired before `now_ms`, in order of that time; if `position` is
+    /// given, only the hashes after it.
     pub(super) fn due(
         &self,
         position: Option<&FirstExpiry>,

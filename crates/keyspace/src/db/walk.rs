@@ -1,20 +1,21 @@
-//! The walk over one hash slot of a database, for a stream that contains each key once, whole, and then
-//! each later change. The slot changes meanwhile; unlike a cut, a walk shows no single moment.
+//! The walk over one hash slot of a database, for a stream that contains each key once, with its whole value,
+//! and then each later change of the key. The slot may change during the walk; unlike a cut, a walk shows no
+//! single moment.
 //!
 //! ```text
 //!  order of hashes   │ passed: captured, or entered since │ ahead: captured where a change came first, else not yet │
 //!                                                         ▲ cursor
 //! ```
 //!
-//! Entries are passed in the order of [`Index::scan`](sluice_collections::Index): by their hashes with
-//! the bits reversed. Therefore the hash alone decides on which side of the cursor an entry is, however
-//! the index has split or merged buckets, and wherever the entry's block is.
+//! The walk passes entries in the order of [`Index::scan`](sluice_collections::Index), that is, in the order
+//! of their hashes with the bits reversed. Therefore the hash alone decides on which side of the cursor an
+//! entry is, however the index has split or merged buckets, and wherever the entry's block is.
 //!
-//! Invariants: (1) an entry is captured once, in its present state: by the cursor, or before a command
-//! first changes it ([`Db::before_change`](super::Db)) or reads it (`walking::capture_read`); (2) an entry
-//! that enters the slot during the walk in front of the cursor is not captured, because the stream contains
-//! it as a change; (3) `ahead` contains exactly those entries in front of the cursor that were captured by
-//! (1) or entered by (2): at most as many as the slot has keys.
+//! Invariants: (1) an entry is captured once, in its present state: by the cursor, or before a command first
+//! changes it ([`Db::before_change`](super::Db)) or reads it (`walking::capture_read`); (2) an entry that
+//! enters the slot during the walk in front of the cursor is not captured, because the stream contains it as
+//! a change; (3) `ahead` contains exactly those entries in front of the cursor that were captured as in (1)
+//! or entered the slot as in (2); these are at most as many as the slot has keys.
 
 use crate::captured::Captured;
 use sluice_base::heap;
@@ -28,7 +29,7 @@ pub(crate) struct SlotWalk {
     pub(super) slot: u16,
     /// Cursor in the index; `None` once the walk has passed all entries.
     pub(super) cursor: Option<u64>,
-    /// Entries in front of the cursor that the cursor must skip: see (3).
+    /// Entries in front of the cursor that the cursor must skip; see (3).
     pub(super) ahead: BTreeSet<Box<[u8]>>,
     /// Bytes of the keys in `ahead`, as the allocator rounds them.
     ahead_bytes: usize,

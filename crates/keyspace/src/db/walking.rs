@@ -30,8 +30,8 @@ impl Store {
     /// Captures an entry that the cursor has reached, unless it is in `ahead`, from which it is removed then.
     fn capture_passed(&mut self, handle: Handle) {
         let (key, Some(walk)) = (self.key(handle), self.walk.as_deref()) else { return };
-        // Entries that the cursor has passed already are skipped: in an index that has shrunk, a bucket
-        // also holds such entries.
+        // Entries that the cursor has passed already are skipped, because in an index that has shrunk, a
+        // bucket also holds such entries.
         if walk.has_passed(self.rehash(handle)) {
             return;
         }
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// Removes a key that is deleted during a walk from `ahead`, if it is there.
+    /// Removes from `ahead` a key that is being deleted, if a walk is in progress and the key is there.
     #[cold]
     pub(super) fn note_left(&mut self, key: Key<'_>) {
         if let Some(walk) = self.walk.as_deref_mut() {
@@ -82,8 +82,8 @@ impl Store {
     }
 }
 
-/// Begins a walk over a slot of database `number`. An empty slot gets no walk: keys that enter the slot
-/// later would not be captured (2).
+/// Begins a walk over a slot of database `number`. An empty slot gets no walk, because keys that enter the
+/// slot later would not be captured (2).
 pub(crate) fn begin(db: &mut Db, number: usize, slot: u16) {
     debug_assert!(db.store.walk.is_none(), "one walk at a time");
     if db.slot_len(slot) > 0 {
@@ -122,15 +122,15 @@ pub(crate) fn capture_read(db: &mut Db, key: Key<'_>) {
     }
 }
 
-/// A copy of the entry of a key, whether or not a walk is in progress; `None` if absent.
+/// A copy of the entry of a key, whether or not a walk is in progress; `None` if the key is absent.
 pub(crate) fn image_of(db: &Db, number: usize, key: Key<'_>) -> Option<Captured> {
     let mut image = Captured::sparse(number);
     db.store.push_entry(db.find(key)?.handle, &mut image);
     Some(image)
 }
 
-/// Takes what the walk has captured since the last call; `None` if that is nothing, or no walk is in
-/// progress.
+/// Takes what the walk has captured since the last call; `None` if it has captured nothing, or if no walk is
+/// in progress.
 pub(crate) fn take(db: &mut Db) -> Option<Captured> {
     db.store.walk.as_deref_mut()?.captured.take()
 }

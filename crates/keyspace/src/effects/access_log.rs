@@ -23,7 +23,7 @@ pub struct AccessedKey {
 pub struct KeyAccessLog {
     /// Keys, in order of access; a key may appear more than once.
     pub keys: Vec<AccessedKey>,
-    /// Databases accessed as a whole: counted, walked, sampled, emptied, swapped.
+    /// Databases accessed as a whole: counted, scanned, sampled, emptied or swapped.
     pub databases: Vec<usize>,
 }
 

@@ -17,13 +17,13 @@ pub struct EncodedCommands {
     pub count: usize,
 }
 
-/// Makes the bytes of the commands, piece by piece.
+/// A source that makes the bytes of the commands, piece by piece.
 pub trait CommandSource: Send + std::fmt::Debug {
-    /// A second source of the remaining bytes. O(1), or one step for each remaining value.
+    /// A second source of the remaining bytes. Cost: O(1), or one step for each remaining value.
     fn share(&self) -> Box<dyn CommandSource>;
 
-    /// Appends the next bytes to `out`, about `bytes` and at least one. Values that are no longer needed
-    /// go to `garbage`.
+    /// Appends the next bytes to `out`, about `bytes` bytes, but at least one. Values that are no longer
+    /// needed go to `garbage`.
     fn go_on(&mut self, bytes: usize, out: &mut Vec<u8>, garbage: &mut Vec<Value>);
 
     /// Heap bytes of the remaining values, even if they have other owners.

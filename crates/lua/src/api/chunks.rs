@@ -16,14 +16,15 @@ use crate::vm::machine::Machine;
 const UNLOADED_MAX: usize = 128;
 
 /// The slice of the collector that a load runs processes [`FULL_WORK`] values, and one more for every group
-/// of this many bytes of the chunk: the same rate as in a run with the multiplier 200. A new name and its
-/// constant are 44 bytes, which the collector processes three times before the name is freed.
+/// of this many bytes of the chunk. This is the same rate as in a run with the collector's multiplier 200. A
+/// new name and its constant take 44 bytes, and the collector processes them three times before the name is
+/// freed.
 const BYTES_PER_VALUE: usize = 8;
 
 impl Vm {
-    /// Loads a chunk, which stays until it is unloaded. Not while a run is open. Costs time in proportion to
-    /// the chunk's constants; if a slice of the collector is due, also that slice, which is longer for a
-    /// larger chunk; and if memory is short, also a whole collection.
+    /// Loads a chunk, which stays until it is unloaded. Fails while a run is open. The time is proportional
+    /// to the number of the chunk's constants. If a slice of the collector is due, the load also runs this
+    /// slice, which is longer for a larger chunk; if memory is short, it runs a whole collection.
     ///
     /// # Errors
     /// `not enough memory`, or a run is open.
@@ -31,9 +32,9 @@ impl Vm {
         self.load_counted(proto).map(|(chunk, _)| chunk)
     }
 
-    /// As [`Vm::load`], for a chunk that no other machine loads: data of the compiler are freed if the
+    /// Like [`Vm::load`], but for a chunk that no other machine loads: data of the compiler are freed if the
     /// machine has made its own copy of them. Also returns the bytes in use that the chunk has added: its
-    /// constants, and names that were new to the machine. The program is not included: see
+    /// constants, and names that were new to the machine. The program is not included; its bytes are
     /// [`Proto::linked_bytes`].
     ///
     /// # Errors
@@ -67,8 +68,8 @@ impl Vm {
             gc::shade_proto(heap, linked, code);
         }
         // The slice comes after the chunk is marked as loaded. Its size grows with the chunk, because a host
-        // that loads large chunks also unloads large ones: slices of a fixed size would free less than chunks
-        // with many constants leave.
+        // that loads large chunks also unloads large ones, and slices of a fixed size would free less than
+        // such chunks leave.
         let work = FULL_WORK + brought / BYTES_PER_VALUE;
         if (heap.slice_due || self.unloaded >= UNLOADED_MAX) && self.machine.collect(Some(work)) {
             self.unloaded = 0;
@@ -76,7 +77,7 @@ impl Vm {
         Ok((LoadedChunk { code, number }, brought))
     }
 
-    /// As [`Vm::link`]; also returns the bytes in use that were added.
+    /// Like [`Vm::link`], but also returns the bytes in use that were added.
     fn link_counted(&mut self, proto: &Arc<Proto>) -> Result<(u32, usize), Fault> {
         let before = self.bytes();
         let code = self.link(proto)?;
@@ -85,7 +86,7 @@ impl Vm {
 
     /// Unloads a chunk. Its program is freed at once if no run is open; slices of the collector, in later
     /// loads or by [`Vm::collect`], free the rest when no run and no value refers to it. An open run of the
-    /// chunk continues. False if the chunk was unloaded already. O(1).
+    /// chunk continues. Returns false if the chunk was unloaded already. O(1).
     pub fn unload(&mut self, chunk: LoadedChunk) -> bool {
         if !self.has_loaded(chunk) {
             return false;
@@ -124,7 +125,7 @@ impl Vm {
         self.machine.heap.watching = watching;
         self.machine.is_permanent = false;
         if linked.is_err() && !reuses {
-            // The load has failed: the objects that it made are all after the mark, and are freed.
+            // The load has failed. All objects that it made are after the mark, so they are freed.
             self.machine.heap.forget_young_greys(&self.machine.code);
             self.truncate();
         } else {

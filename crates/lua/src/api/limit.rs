@@ -3,7 +3,7 @@
 /// Units of the budget between two readings of the host's clock: some tens of microseconds.
 const UNITS_PER_LOOK: u64 = 10_000;
 
-/// Units charged for a request to the host, whatever the request is: the clock is read after at
+/// Units charged for a request to the host, whatever the request is, so that the clock is read after at
 /// most 64 requests.
 pub(super) const REQUEST_UNITS: i64 = (UNITS_PER_LOOK / 64) as i64 + 1;
 
@@ -13,20 +13,20 @@ pub(super) const REQUEST_UNITS: i64 = (UNITS_PER_LOOK / 64) as i64 + 1;
 /// that only makes requests reaches its deadline like any other. Only a reading of the clock gives
 /// new units: see [`RunLimit::note_time`].
 ///
-/// The contract: a run whose deadline has passed, by the last reading, does not continue.
-/// `Execution::resume` checks the deadline before it continues, because a host that notes the
+/// The contract: a run whose deadline has passed, according to the last reading of the clock, does not
+/// continue. `Execution::resume` checks the deadline before it continues, because a host that notes the
 /// time after each request gives new units each time, and the machine itself would never read the
-/// clock. A host that works for a run without resuming it (writes a result, starts the next
-/// library) checks [`RunLimit::is_over`].
+/// clock. A host that works for a run without resuming it (writes a result, starts the next library)
+/// checks [`RunLimit::is_over`].
 #[derive(Debug)]
 pub struct RunLimit {
     /// The deadline, in ns of the host's clock.
     end_ns: u64,
     /// The last reading of the clock, in ns.
     pub(super) seen_ns: u64,
-    /// Units until the next reading.
+    /// Number of units until the next reading of the clock.
     pub(super) left: i64,
-    /// Units between two readings of the clock; 0 if the limit has no clock.
+    /// Number of units between two readings of the clock; 0 if the limit has no clock.
     pub(super) per_look: i64,
 }
 
@@ -43,8 +43,9 @@ impl RunLimit {
         RunLimit { end_ns: 0, seen_ns: 0, left, per_look: 0 }
     }
 
-    /// Records a reading that the host has made for another purpose. A reading later than the last one
-    /// gives the full units until the next reading; an equal one gives none.
+    /// Records a reading that the host has made for another purpose. If the reading is later than the
+    /// last one, the run gets the full number of units until the next reading; if it is equal, the run
+    /// gets no new units.
     #[inline]
     pub fn note_time(&mut self, now_ns: u64) {
         if now_ns > self.seen_ns {
@@ -53,13 +54,14 @@ impl RunLimit {
         }
     }
 
-    /// Charges units for work of the host for the run; a unit is about an instruction's work.
+    /// Charges units for work that the host has done for the run; a unit is about the work of an
+    /// instruction.
     #[inline]
     pub fn charge(&mut self, units: u64) {
         self.left = self.left.saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
     }
 
-    /// Whether the deadline has passed, by the last reading.
+    /// Whether the deadline has passed, according to the last reading of the clock.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.seen_ns >= self.end_ns

@@ -23,16 +23,17 @@ const NO_REGISTER: u8 = 255;
 /// A function must use fewer registers than this, as in PUC.
 const REGISTERS_MAX: u32 = 250;
 
-/// The most instructions that a jump may skip, as in PUC, whose instructions have 18 bits for the distance.
+/// Maximum number of instructions that a jump may skip, as in PUC, whose instructions have 18 bits for the
+/// distance.
 const JUMP_MAX: u32 = 131_071;
 
-/// The most local variables of a function that are alive at a time.
+/// Maximum number of local variables of a function that are alive at a time.
 pub(super) const LOCALS_MAX: usize = 200;
 
-/// The most local variables of a function in total.
+/// Maximum number of local variables of a function in total.
 pub(super) const LOCALS_IN_ALL_MAX: usize = 32_767;
 
-/// The most upvalues of a function.
+/// Maximum number of upvalues of a function.
 const UPVALUES_MAX: usize = 60;
 
 /// The key of an index expression.
@@ -121,7 +122,7 @@ pub(super) struct Func {
     last_target: u32,
     /// Jumps whose target is the next instruction.
     pending: u32,
-    /// A jump skips more than [`JUMP_MAX`] instructions.
+    /// Whether a jump skips more than [`JUMP_MAX`] instructions.
     pub(super) is_too_long: bool,
 }
 
@@ -145,7 +146,7 @@ impl Func {
         self.proto.code.len() as u32
     }
 
-    /// The error of exceeding a limit of a function.
+    /// The error that a function exceeds a limit.
     pub(super) fn limit_error(&self, lex: &Lexer<'_>, limit: usize, what: &str) -> SyntaxError {
         let text = match self.proto.line {
             0 => format!("main function has more than {limit} {what}"),
@@ -291,7 +292,8 @@ impl Func {
         *list = other;
     }
 
-    /// The jump after `jump` in a list, or `None` after the last one. If `jump` is `None`: the first jump.
+    /// The jump after `jump` in a list, or `None` after the last one. If `jump` is `None`, the first jump of
+    /// the list.
     fn next_jump(&mut self, list: u32, jump: Option<u32>) -> Option<u32> {
         match jump {
             None if list == NO_JUMP => None,
@@ -401,8 +403,8 @@ impl Func {
         }
     }
 
-    /// Makes the value available: a local becomes its register, any other variable an instruction that reads
-    /// it, and a call or `...` is set to one result.
+    /// Makes the value of an expression available: a local variable becomes its register, any other variable
+    /// becomes an instruction that reads it, and a call or `...` is set to return one result.
     pub(super) fn discharge(&mut self, lex: &Lexer<'_>, expr: &mut Expr) {
         match expr.kind {
             Kind::Local(register) => expr.kind = Kind::Fixed(register),

@@ -459,7 +459,7 @@ impl Parser<'_> {
     }
 
     /// Parses expressions separated by commas; all but the last go into registers. Returns the last
-    /// one and their number.
+    /// expression, and the number of expressions.
     fn expr_list(&mut self) -> Result<(Expr, i32)> {
         let mut count = 1;
         let mut expr = self.expr()?;

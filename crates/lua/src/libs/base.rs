@@ -14,8 +14,8 @@ use crate::value::{Kind, TableRef, Value};
 
 use super::output::{cost, reserve};
 
-/// The most values that the arguments and the results of `unpack` may be together: the limit of PUC-Rio's Lua
-/// for a C function.
+/// Maximum number of arguments and results of `unpack` together, which is the limit of PUC-Rio's Lua for a C
+/// function.
 const RESULTS_MAX: i64 = 8000;
 
 const FUNCTIONS: [Native; 16] = [
@@ -282,15 +282,15 @@ fn setmetatable(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
 
 // Chunks.
 
-/// Units of the budget for a byte of compiled code, in addition to those for the source: measured with
-/// tokens of one letter, long names, calls, branches, blanks and long strings.
+/// Units of the budget for a byte of compiled code, in addition to those for the source. The number was
+/// measured with tokens of one letter, long names, calls, branches, blanks and long strings.
 const COMPILED_UNITS: u64 = 2;
 
 /// Units for a byte of a source that does not compile, so that there is no compiled code to be charged.
 const REFUSED_UNITS: u64 = 8;
 
-/// Checks that there is memory for compiling `source` bytes: the program takes several bytes for each of
-/// them.
+/// Checks that there is memory for compiling `source` bytes: the program takes several bytes for each byte of
+/// the source.
 fn room_of_chunk(ctx: &mut Ctx<'_>, source: usize) -> Result<(), Fault> {
     ctx.heap.room(source.saturating_mul(8))
 }

@@ -79,7 +79,7 @@ fn one_integer(ctx: &mut Ctx<'_>, setting: Setting, min: i32, max: i32) -> Resul
     Ok(NativeStep::Return(1))
 }
 
-/// Sets a number if the argument is not nil, and pushes the setting's current number.
+/// Sets a numeric setting, unless the argument is nil, and pushes the setting's current value.
 fn integer(ctx: &mut Ctx<'_>, index: usize, setting: Setting, min: i32, max: i32) -> Result<(), Fault> {
     if !ctx.arg(index).is_nil() {
         let value = ctx.check_int(index)? as i32;
@@ -131,7 +131,7 @@ fn encode_sparse_array(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Ok(NativeStep::Return(3))
 }
 
-/// Parses any bytes as JSON, and writes them as a string that is parsed again, for fuzzing.
+/// Parses any bytes as JSON, and also writes them as a JSON string that is then parsed, for fuzzing.
 pub fn fuzz_json(data: &[u8]) {
     decode::fuzz(data);
     let mut out = Vec::new();

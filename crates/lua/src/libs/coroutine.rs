@@ -5,7 +5,7 @@ use crate::native::{Ctx, Demand, Library, Native, NativeStep};
 use crate::object::{Coroutine, Status};
 use crate::value::{ThreadRef, Value};
 
-/// Slots of a new coroutine's stack: enough for the registers of any one function.
+/// Number of slots of a new coroutine's stack, which is enough for the registers of any one function.
 const STACK: usize = 272;
 
 pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
@@ -18,7 +18,8 @@ pub(crate) fn open(lib: &mut Library<'_>) -> Result<(), Fault> {
         Native::plain("yield", give_up),
     ];
     let table = lib.table(b"coroutine", &functions)?;
-    // The template of the functions that `wrap` returns: each is a copy that has its coroutine as an upvalue.
+    // The template of the functions that `wrap` returns. Each of them is a copy that has its coroutine as an
+    // upvalue.
     let template = lib.function(Native::plain("wrap", resume_wrapped), &[Value::NIL])?;
     let wrap = lib.function(Native::plain("wrap", wrap), &[template])?;
     lib.field(table, b"wrap", wrap)

@@ -72,7 +72,7 @@ pub(super) fn append(heap: &mut Heap, table: TableRef, index: i64, value: Value)
     heap.set_int(table, index, value)
 }
 
-/// The first entry of a table at or after a position of a walk: its position, key and value. Skipped
+/// The first entry of a table at or after a position of an iteration: its position, key and value. Skipped
 /// empty entries use fuel.
 #[inline]
 pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<(usize, Value, Value)> {
@@ -81,9 +81,9 @@ pub(super) fn entry_from(table: &LuaTable, at: usize, fuel: &mut u64) -> Option<
     entry
 }
 
-/// Recently made short strings, by their bytes: bytes that are still remembered give the same string, so that
-/// neither a copy nor a hash is made again. The strings are not in the function's window, so the cache must
-/// not live longer than a step of the function.
+/// Recently made short strings, found by their bytes. Bytes that are still remembered give the same string
+/// again, so that no new copy and no new hash is made. The strings are not in the function's window, so the
+/// cache must not live longer than a step of the function.
 pub(super) struct RecentTexts([Value; RECENT]);
 
 /// The number of slots in [`RecentTexts`].

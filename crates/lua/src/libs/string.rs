@@ -100,8 +100,8 @@ fn char(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(value)
 }
 
-/// This machine has no bytecode: the result is only the first bytes of PUC's format, which
-/// `loadstring` refuses.
+/// This machine has no bytecode, so the result is only the first bytes of PUC's format, which `loadstring`
+/// refuses.
 fn dump(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let function = ctx.check_function(1)?;
     if function.as_native().is_some() {
@@ -220,7 +220,7 @@ struct Joining {
     written: usize,
 }
 
-/// Joins its arguments, strings and numbers: the operator `..` uses it for long results.
+/// Joins its arguments, which are strings and numbers. The operator `..` uses this function for long results.
 fn join(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let mut out = Vec::new();
     let len = joined_len(ctx.heap, &ctx.stack[ctx.base..ctx.top]);

@@ -14,7 +14,7 @@ const FUNCTIONS: &[Native] = &[
     Native::resumable("size", size, size_on),
 ];
 
-/// The most bytes of an integer.
+/// Maximum size of an integer in bytes.
 const INTEGER_MAX: i32 = 32;
 
 /// The alignment for `!` without a number.
@@ -87,7 +87,7 @@ impl FormatReader {
         (self.at - before).saturating_mul(4)
     }
 
-    /// A number in the format, or `default` if there is none.
+    /// Reads a number from the format; returns `default` if there is none.
     fn number(&mut self, format: &[u8], default: i32) -> Result<i32, Fault> {
         let mut value = None;
         while let Some(&digit @ b'0'..=b'9') = format.get(self.at) {

@@ -39,8 +39,8 @@ fn setn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Err(Fault::text("'setn' is obsolete"))
 }
 
-/// A walk over all entries for `maxn`: the largest key so far. The second slot of the function's window (see
-/// [`Ctx`]) has the last visited key.
+/// The state of an iteration over all entries for `maxn`: the largest key so far. The second slot of the
+/// function's window (see [`Ctx`]) has the last visited key.
 struct Largest(f64);
 
 fn maxn(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -73,11 +73,11 @@ fn find_largest(ctx: &mut Ctx<'_>, mut largest: f64) -> Result<NativeStep, Fault
     ctx.one(Value::number(largest))
 }
 
-/// Moving elements by one slot: the current index, the last index, and the direction.
+/// The state of moving elements by one slot: the current index, the last index, and the direction.
 struct Shift {
     at: i64,
     last: i64,
-    /// 1: each element gets the value of its successor; -1: of its predecessor.
+    /// 1 if each element gets the value of its successor, -1 if it gets that of its predecessor.
     step: i64,
 }
 
@@ -219,11 +219,11 @@ fn join(ctx: &mut Ctx<'_>, mut state: Concatenation) -> Result<NativeStep, Fault
     ctx.one(value)
 }
 
-/// The most elements after a long one whose lengths are added up.
+/// After a long element, the lengths of at most this many elements are added up.
 const LOOKED_AHEAD: i64 = 1024;
 
-/// Makes room for a long element and the elements after it: otherwise a large buffer would grow, and be
-/// copied, again and again.
+/// Makes room for a long element and the elements after it, because a large buffer would otherwise grow, and
+/// be copied, again and again.
 fn make_room(
     ctx: &mut Ctx<'_>,
     state: &mut Concatenation,

@@ -4,7 +4,7 @@ use super::error::{CAPTURES_MAX, PatternError};
 use super::scan::{find_byte, find_other};
 use super::sets::{Bits, add, class, complement, contains, unite};
 
-/// The most items of a pattern, which bounds the memory of a match.
+/// Maximum number of items of a pattern, which bounds the memory of a match.
 pub(super) const ITEMS_MAX: usize = 1 << 16;
 
 /// The part of an item that matches one byte.

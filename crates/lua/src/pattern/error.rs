@@ -1,6 +1,6 @@
 //! Errors of patterns.
 
-/// The most captures of a pattern.
+/// Maximum number of captures of a pattern.
 pub(crate) const CAPTURES_MAX: usize = 32;
 
 /// The reason why a match cannot continue.

@@ -98,7 +98,7 @@ fn find_pair(begins: &[u8], ends: &[u8], first: u8, last: u8) -> Option<usize> {
     Some(lanes.len() * LANE + inside)
 }
 
-/// The number of equal bytes at the beginning of both, in whole lanes.
+/// The number of equal bytes at the beginning of `left` and `right`, counted in whole lanes.
 pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     let (left, _) = left.as_chunks::<LANE>();
     let (right, _) = right.as_chunks::<LANE>();

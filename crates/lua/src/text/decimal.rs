@@ -175,8 +175,8 @@ fn push_exponential(out: &mut Vec<u8>, digits: &Digits, precision: usize, case: 
 
 /// The first `count` digits (1 to 100) of a number that is not negative.
 ///
-/// If fewer than 16 digits are needed, the shortest digits that read back are rounded. This equals
-/// rounding the exact value: a midpoint between the two candidates would itself be a shorter text that
+/// If fewer than 16 digits are needed, the shortest digits that read back as the number are rounded. This
+/// equals rounding the exact value: a midpoint between the two candidates would itself be a shorter text that
 /// reads back, or a closer one of the same length. Two cases need the exact digits: a tie of the shortest
 /// digits, and subnormal numbers, which have few digits.
 fn significant(value: f64, count: usize) -> Digits {

@@ -9,7 +9,7 @@
 use super::decimal::{Alternate, Case, push_fixed, push_general, push_scientific};
 use super::number::{c_text, to_i32, to_i64, to_u64};
 
-/// The most flags of a directive.
+/// Maximum number of flags of a directive.
 const FLAGS_MAX: usize = 5;
 
 /// `%s` without a precision writes a text of at least this many bytes unchanged, zero bytes included.

@@ -14,7 +14,8 @@ const DIGITS: usize = 14;
 /// A whole number below this magnitude has at most [`DIGITS`] digits.
 const WHOLE_BOUND: f64 = 1e14;
 
-/// Appends `n` as Lua converts a number to text: `%.14g`. For a NaN: `nan` or `-nan`, by its sign.
+/// Appends `n` as Lua converts a number to text: `%.14g`. A NaN becomes `nan` or `-nan`, depending on its
+/// sign.
 pub(crate) fn push_number(out: &mut Vec<u8>, n: f64) {
     if n.abs() < WHOLE_BOUND && n.trunc() == n && (n != 0.0 || n.is_sign_positive()) {
         out.extend_from_slice(IntBuffer::new().format(n as i64));
@@ -60,7 +61,7 @@ pub(crate) fn parse_radix(text: &[u8], base: u32) -> Option<f64> {
         sum = before.checked_mul(u64::from(base)).and_then(|sum| sum.checked_add(u64::from(value)));
         at += 1;
     }
-    // After an overflow the other digits are skipped: they change nothing.
+    // After an overflow the other digits are skipped, because they change nothing.
     at += digits_of(&text[at..], base as u8);
     if !is_blank(&text[at..]) {
         return None;
@@ -125,11 +126,11 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((number, used))
 }
 
-/// The most bytes of a decimal number that is parsed in one step.
+/// Maximum number of bytes of a decimal number that is parsed in one step.
 const PLAIN_MAX: usize = 2048;
 
-/// Significant digits that decide which double is nearest: after 768 digits it matters only whether any
-/// further one is not zero (Rust's `dec2flt` and others keep 768, too).
+/// Number of significant digits that are used to decide which double is nearest. After 768 digits it matters
+/// only whether any further digit is not zero (Rust's `dec2flt` and others keep 768, too).
 const DECISIVE: usize = 800;
 
 /// The value of a decimal number with many digits, computed from its first [`DECISIVE`] digits and one
@@ -169,7 +170,7 @@ fn long_decimal(text: &[u8], whole: usize) -> Option<f64> {
     std::str::from_utf8(&line[..len + 2 + power.len()]).ok()?.parse().ok()
 }
 
-/// Bytes after the significant digits: a digit for the others, `e`, and a power of ten.
+/// Maximum number of bytes after the significant digits: a digit for the others, `e`, and a power of ten.
 const EXPONENT_MAX: usize = 24;
 
 /// An exponent with its sign, clamped: beyond the length of any text every number is zero or infinite.
@@ -290,8 +291,8 @@ fn hex_digits(text: &[u8]) -> Option<HexDigits> {
     (whole.len() + fraction.len() > 0).then_some(read)
 }
 
-/// `bits * 2^exp`, rounded to the nearest double, ties to even; `sticky`: later bits that are not
-/// zero were dropped.
+/// `bits * 2^exp`, rounded to the nearest double, ties to even; `sticky` means that nonzero bits after them
+/// were dropped.
 fn scaled(bits: u64, exp: i64, sticky: bool) -> f64 {
     if bits == 0 {
         return 0.0;

@@ -5,14 +5,14 @@ use crate::gc::{self, Roots};
 use crate::heap::SLICE_BYTES;
 use crate::object::Coroutine;
 
-/// Values that a slice of the collector processes after [`SLICE_BYTES`] allocated bytes, if the multiplier
-/// is 100 percent.
+/// Number of values that a slice of the collector processes after [`SLICE_BYTES`] allocated bytes, if the
+/// multiplier is 100 percent.
 const SLICE_WORK: usize = SLICE_BYTES / 16;
 
-/// Values that a slice processes when a full collection must end before the run continues.
+/// Number of values that a slice processes when a full collection must end before the run continues.
 pub(crate) const FULL_WORK: usize = 8192;
 
-/// Values that the collector processes for a unit of the budget.
+/// Number of values that the collector processes for a unit of the budget.
 const WORK_PER_UNIT: usize = 4;
 
 impl Machine {
@@ -51,8 +51,8 @@ impl Machine {
         if !self.heap.slice_due {
             return;
         }
-        // Close to the limit all garbage is collected before the program continues: a delay is better than an
-        // error.
+        // Close to the limit all garbage is collected before the program continues, because a delay is better
+        // than an error.
         let is_close = self.heap.bytes > self.heap.limit - self.heap.limit / 8
             && self.heap.bytes > self.heap.collector.threshold;
         if is_close {

@@ -31,8 +31,8 @@ pub(super) struct CallWanted {
     pub(super) after: After,
 }
 
-/// Calls the value in a slot. `None`: the value is a Lua function, whose frame is now the top one, or a
-/// native function that has returned.
+/// Calls the value in a slot. Returns `None` if the value is a Lua function, whose frame is now the top one,
+/// or a native function that has returned.
 #[inline(never)]
 pub(super) fn enter(
     heap: &mut Heap,
@@ -90,7 +90,8 @@ fn pause(heap: &Heap, budget: i64) -> Option<Exit> {
     if budget <= 0 { Some(Exit::Budget) } else { None }
 }
 
-/// Passes the top frame's results to the frame below. `None`: the top frame is a Lua function again.
+/// Passes the top frame's results to the frame below. Returns `None` if the top frame is then a Lua function
+/// again.
 #[inline(never)]
 pub(super) fn hand_back(
     heap: &mut Heap,
@@ -100,7 +101,8 @@ pub(super) fn hand_back(
     (from, count): (usize, usize),
 ) -> Option<Exit> {
     let depth = co.frames.len();
-    // Fields are read one by one: copying a whole frame that was just pushed would wait for its stores.
+    // Fields are read one by one, because copying a whole frame that was just pushed would wait for its
+    // stores.
     let [.., below, frame] = co.frames.as_slice() else { return Some(Exit::Return { from, count }) };
     let (work, after, want, func) = (below.work, frame.after, frame.want, frame.func as usize);
     match work {
@@ -119,8 +121,8 @@ pub(super) fn hand_back(
     }
 }
 
-/// Passes values to the top frame, a Lua function, as its instruction wants them: in any way except as
-/// plain results and for a concatenation.
+/// Passes values to the top frame, which is a Lua function, in the way that its instruction requires. Plain
+/// results and values for a concatenation are not passed here.
 #[inline(always)]
 pub(super) fn deliver(
     code: &Arena<Linked>,
@@ -190,8 +192,8 @@ fn call_native(
     }
 }
 
-/// Resumes the native function of the top frame after its call has returned. `None`: it has called a Lua
-/// function, whose frame is now the top one.
+/// Resumes the native function of the top frame after its call has returned. Returns `None` if the native
+/// function has called a Lua function, whose frame is now the top one.
 fn go_on(
     heap: &mut Heap,
     (world, thread): (&World<'_>, ThreadRef),
@@ -247,8 +249,8 @@ impl SwitchCall {
     }
 }
 
-/// Whether a coroutine that waits in a call of a native function can simply take `count` values: a Lua
-/// function made the call, as a plain call, and there is room.
+/// Whether a coroutine that waits in a call of a native function can simply take `count` values, because a
+/// Lua function made the call as a plain call and the stack has room.
 fn takes(co: &Coroutine, count: usize, is_right: impl Fn(Work) -> bool) -> bool {
     let [.., below, frame] = co.frames.as_slice() else { return false };
     let results = count.max(frame.want.max(0) as usize);
@@ -274,7 +276,7 @@ fn give(co: &mut Coroutine, head: Option<Value>, values: &[Value]) {
 }
 
 /// Serves a native function of the coroutine library in the usual case: a coroutine that has yielded is
-/// resumed, or the running one yields. False if nothing was done.
+/// resumed, or the running one yields. Returns false if nothing was done.
 pub(super) fn switch(
     heap: &mut Heap,
     demand: &Demand,

@@ -43,8 +43,8 @@ pub struct LineWatch {
     last: Vec<(u32, usize, u32, u32)>,
 }
 
-/// The most functions that a [`LineWatch`] remembers. A forgotten function begins its line again when the
-/// run returns to it.
+/// Maximum number of functions that a [`LineWatch`] remembers. A forgotten function begins its line again
+/// when the run returns to it.
 const NOTICED_MAX: usize = 1000;
 
 impl LineWatch {

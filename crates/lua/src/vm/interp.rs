@@ -85,7 +85,8 @@ pub(super) fn execute<const EACH: bool>(
                 }
             };
         }
-        // For instructions that may have done much work: leaves the loop so that the work is charged.
+        // Leaves the loop if the collector has work or if much work must be charged. It is used by
+        // instructions that may have done much work.
         macro_rules! pay {
             () => {
                 if !EACH && heap.is_due() {
@@ -187,8 +188,8 @@ pub(super) fn execute<const EACH: bool>(
                     let ($x, $y) = (a.double(), k.double());
                     regs[$i.a as usize] = Value::result($value);
                 } else {
-                    // An error can only be about the register, because a constant operand is always a
-                    // number.
+                    // An error can only be about the operand in the register, because a constant operand is
+                    // always a number.
                     let (a, b) = if $i.c != 0 { (k, a) } else { (a, k) };
                     match operate::arithmetic(heap, $event, a, b) {
                         Ok(Operated::Value(value)) => {
@@ -656,8 +657,8 @@ pub(super) fn execute<const EACH: bool>(
                         if i.b != 0 { i.b as usize - 1 } else { (co.top as usize).saturating_sub(func + 1) };
                     save!();
                     let Some(closure) = co.stack[func].as_closure() else {
-                        // A native function is called without a tail call: the return instruction that
-                        // follows passes its results on.
+                        // A native function is called without a tail call, because the return instruction
+                        // that follows passes its results on.
                         let native = co.stack[func].as_native().filter(|_| !EACH);
                         let Some(native) = native else {
                             return Exit::Call { func, args, want: -1, after: After::Results };

@@ -33,7 +33,7 @@ pub(crate) enum Halt {
     Request(u32),
     /// The budget is used up.
     OutOfBudget,
-    /// An error was not caught; its value.
+    /// An error with this value was not caught.
     Failed(Value),
     /// The collector has a slice to do, or recorded work must be charged to the budget.
     Collect,
@@ -69,7 +69,8 @@ pub(crate) struct Machine {
     pub(crate) cycles_due: u8,
     /// An error that is thrown when the run continues.
     pub(crate) start_fault: Option<Fault>,
-    /// The result of the first call, if it was a native function: `run` returns it when the run continues.
+    /// The halt of the run in its first call, if that was a call of a native function; `run` returns it when
+    /// the run continues.
     pub(crate) start_halt: Option<Halt>,
 }
 
@@ -118,8 +119,8 @@ impl Machine {
         }
         self.unwind(0);
         self.co.states.clear();
-        // The count of held bytes begins at 0 again: the states of other coroutines are freed with the
-        // coroutines, perhaps by another thread, and change only the former count.
+        // The count of held bytes begins at 0 again. The states of other coroutines are freed with the
+        // coroutines, perhaps by another thread, and this changes only the old count.
         if self.heap.held.sum() > 0 {
             self.heap.held = HeldBytes::default();
         }
@@ -199,8 +200,8 @@ impl Machine {
             }
             Work::Native => self.resume_native(),
             Work::Protected(by) => {
-                // The function has returned: `true` is stored before its results, where the handler
-                // or `pcall` itself was.
+                // The function has returned, so `true` is stored before its results, in the slot where the
+                // handler or `pcall` itself was.
                 let frame = *frame;
                 let from = if by == Protection::Xpcall { frame.base } else { frame.func } as usize;
                 self.co.stack[from] = Value::TRUE;
@@ -378,8 +379,8 @@ impl Machine {
             let register = u8::try_from(func.checked_sub(frame.base as usize)?).ok()?;
             let linked = self.code.at(frame.proto);
             let instr = linked.proto.code.get((frame.pc as usize).checked_sub(1)?)?;
-            // The error names the variable only for a call instruction: a generic `for` calls its function
-            // in a register that the instruction itself has set.
+            // The error names the variable only for a call instruction, because a generic `for` calls its
+            // function in a register that the instruction itself has set.
             let is_call = matches!(instr.op, crate::code::Op::Call | crate::code::Op::TailCall);
             let register = if is_call && instr.a == register { Some(register) } else { None };
             let pc = frame.pc as usize;

@@ -18,7 +18,8 @@ pub(super) fn position(code: &Arena<Linked>, frame: &Frame) -> Vec<u8> {
     out
 }
 
-/// The error of an operation on a value of a wrong type; `pc` is the index after the instruction.
+/// The error of an operation on a value of a wrong type; `pc` is the index of the instruction after the
+/// failed one.
 #[cold]
 #[inline(never)]
 pub(super) fn operand_error(
@@ -139,7 +140,8 @@ fn jumps(op: Op) -> bool {
     )
 }
 
-/// Whether an instruction sets a register, by PUC's table of instructions: a test counts as setting it.
+/// Whether an instruction sets a register according to PUC's table of instructions, in which a test counts as
+/// setting its register.
 fn sets(instr: &Instr, register: u8) -> bool {
     let Instr { op, a, b, .. } = *instr;
     match op {

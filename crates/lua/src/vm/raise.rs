@@ -8,7 +8,7 @@ use crate::native::{Indexed, find_index, push_text};
 use crate::object::{After, Frame, Protection, Status, Work};
 use crate::value::{TableRef, Value};
 
-/// Bytes beyond the limit that the text of an error may use.
+/// Number of bytes by which the text of an error may exceed the limit.
 pub(crate) const RESERVE: usize = 64 << 10;
 
 impl Machine {
@@ -33,8 +33,8 @@ impl Machine {
         Fault::without_position(text)
     }
 
-    /// The position prefix for a call level: 1 is the top frame, while a native function without
-    /// a frame runs.
+    /// The position prefix for a call level. Level 1 is the top frame, because the running native function
+    /// has no frame.
     fn where_at(&self, level: u32) -> Vec<u8> {
         let mut left = level;
         for frame in self.co.frames.iter().rev() {
@@ -209,7 +209,7 @@ impl Machine {
     }
 
     /// The reference's `pcall` reads the field `err` of an error that is a table, with metamethods and
-    /// outside of the protected call: an error of `__index` is raised in the caller.
+    /// outside of the protected call, so an error of `__index` is raised in the caller.
     fn look_into(&mut self, error: Value, table: TableRef, frame: Frame) -> Result<Onward, Fault> {
         let text = self.heap.get_text(table, b"err");
         if !text.is_nil() || self.heap.metatable_of(error).is_none() {

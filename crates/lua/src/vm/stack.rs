@@ -11,7 +11,7 @@ use crate::value::{ThreadRef, Value};
 /// or not.
 pub(super) const WINDOW: usize = 256;
 
-/// The most frames of a coroutine, as in the reference, whose list of calls doubles and must not
+/// Maximum number of frames of a coroutine, as in the reference, whose list of calls doubles and must not
 /// exceed 20,000.
 pub(super) const FRAMES_MAX: usize = 16_383;
 
@@ -143,8 +143,8 @@ fn place_varargs(
     Ok(base)
 }
 
-/// Sets slots to nil. Not inlined: the compiler would prepare the registers of such a loop before every
-/// instruction of a program, which cost a tenth of the time of short instructions.
+/// Sets slots to nil. The function is not inlined, because the compiler would prepare the registers of its
+/// loop before every instruction of a program, which cost a tenth of the time of short instructions.
 #[inline(never)]
 pub(super) fn empty(slots: &mut [Value]) {
     slots.fill(Value::NIL);

@@ -56,7 +56,8 @@ fn own_open_slots(text: &[u8]) -> Vec<OpenSlotFact> {
     own.map_or_else(Vec::new, |node| node.open)
 }
 
-/// Parses the reply of CLUSTER NODES. [`NODES_MAX`] + 1 nodes are kept, and the asked one wherever it stands.
+/// Parses the reply of CLUSTER NODES. The first [`NODES_MAX`] + 1 nodes are kept, and also the asked node if
+/// its line comes later.
 pub(super) fn read(text: &[u8]) -> ClusterFacts {
     let (mut owned, mut nodes, mut omitted) = (vec![false; usize::from(SLOTS)], Vec::new(), 0);
     for line in text.split(|byte| *byte == b'\n') {

@@ -23,7 +23,8 @@ pub struct InfoField {
     pub metric: &'static str,
     /// The endpoint shows the number divided by this.
     pub divisor: u32,
-    /// If true, INFO also has a line whose name ends in `_human`, with the number in a unit, such as `1.50K`.
+    /// Whether INFO also has a line whose name ends in `_human`, with the number in a readable unit, such as
+    /// `1.50K`.
     pub human: bool,
     /// The endpoint's label for the part that `*` stands for; empty if there is none.
     pub label: &'static str,

@@ -10,8 +10,8 @@ use crate::info::value::{FieldValue, Number, difference, ratio};
 use sluice_base::Histogram;
 use std::fmt::Display;
 
-/// A sample has histograms and percentiles of durations for at most this many commands, those with most
-/// calls. For the others only calls and total time are shown.
+/// A sample has histograms and percentiles of durations for at most this many commands, which are the ones
+/// with the most calls. For the other commands only calls and total time are shown.
 pub const LATENCIES_MAX: usize = 64;
 
 /// All numbers of the server at one moment.
@@ -57,7 +57,7 @@ pub enum Health {
     /// The server serves clients: none of the other states applies.
     #[default]
     Fine,
-    /// The server is loading data, and does not serve the old data meanwhile.
+    /// The server is loading data, and does not serve the old data while it does so.
     Loading,
     /// The server is a replica whose link to its primary is not up.
     LinkDown,

@@ -105,7 +105,7 @@ const SLOT_LOOK_END: Family = Family {
 };
 
 /// The complete text about keys and memory of hash slots, with the time of the scan. Cost: some hundred
-/// nanoseconds a slot.
+/// nanoseconds for each slot.
 pub fn slot_sizes_text(look: &SlotLook, format: MetricsFormat) -> String {
     let slots = &look.slots;
     let mut out = MetricsText { out: String::with_capacity(1024 + 80 * slots.len()), format };
@@ -148,7 +148,7 @@ impl MetricsSample {
                 last = Some(number.family);
             }
             let labels = labels_of(number);
-            // Of numbers with equal labels only the first is written: two replicas may have the same
+            // Of numbers with equal labels only the first is written, because two replicas may have the same
             // address, and two error codes may be rendered alike.
             if seen.insert(labels) {
                 out.line(name, labels, number.number);

@@ -9,11 +9,11 @@ pub const JUDGED_MAX: usize = 4;
 /// The data that requests for the page, or for the sizes of slots, need in addition to a sample.
 #[derive(Clone, Debug, Default)]
 pub struct PageAsk {
-    /// A client displays the page.
+    /// Whether a client displays the page.
     pub looks_at_page: bool,
-    /// A client requests the sizes of slots.
+    /// Whether a client requests the sizes of slots.
     pub looks_at_slots: bool,
-    /// A client displays the largest and the hottest keys.
+    /// Whether a client displays the largest and the hottest keys.
     pub looks_at_keys: bool,
     /// Users and passwords of requests for names of keys, at most [`JUDGED_MAX`].
     pub credentials: Vec<BasicCredentials>,

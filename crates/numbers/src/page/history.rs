@@ -139,7 +139,8 @@ fn percentiles(counts: &[u64; Histogram::POWERS]) -> Option<[f64; PERCENTILES.le
     (total > 0).then(|| PERCENTILES.map(|(_, percent)| percentile_us(counts, total, percent)))
 }
 
-/// The duration at a percentile, in microseconds, by the method described above; 0 for no counts.
+/// The duration at a percentile, in microseconds, by the method that the head of this file describes; 0 for
+/// no counts.
 fn percentile_us(counts: &[u64; Histogram::POWERS], total: u64, percent: f64) -> f64 {
     let wanted = (percent / 100.0 * total as f64).ceil().max(1.0);
     let mut seen = 0.0;

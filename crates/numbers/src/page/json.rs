@@ -154,8 +154,8 @@ fn node(row: &NodeRow) -> Value {
     })
 }
 
-/// Without the right to arguments only the name of the command is shown: the arguments may contain key
-/// names and values.
+/// Without the right to arguments only the name of the command is shown, because the arguments may contain
+/// key names and values.
 fn logged(entry: &SlowCommandRow, may: MayShow) -> Value {
     let shown = if may.arguments { entry.argv.len() } else { entry.argv.len().min(1) };
     json!({

@@ -6,10 +6,10 @@
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
 //!
-//! Invariants: (1) a manifest has at most one base; (2) sequence numbers of increments ascend; (3) a new
-//! file's number is larger than that of each base or increment that the manifest has had; (4) a written
-//! manifest is read back as the same manifest, by this server and by the reference, unless it has no files or
-//! a line is too long; (5) the memory of a manifest is proportional to its bytes.
+//! Invariants: (1) a manifest has at most one base; (2) sequence numbers of increments ascend; (3) a new base
+//! has a larger number than each base that the manifest has had, and a new increment a larger one than each
+//! increment; (4) a written manifest is read back as the same manifest, by this server and by the reference,
+//! unless it has no files or a line is too long; (5) the memory of a manifest is proportional to its bytes.
 
 use sluice_base::num;
 use sluice_base::quote::{self, Dialect};
@@ -82,8 +82,8 @@ pub enum ManifestProblem {
     Path,
     /// More than one file is a base.
     TwoBases,
-    /// The number of an increment is not above 0 and above the increment before, or a number is above
-    /// `SEQ_MAX`.
+    /// The number of an increment is not above 0 or not above that of the previous increment, or a number is
+    /// above `SEQ_MAX`.
     Order,
     /// The type of a file is unknown.
     Kind,
@@ -262,7 +262,7 @@ fn parse_line(line: &[u8]) -> Result<(AofFile, AofFileKind), ManifestProblem> {
             kind = value.first();
         }
     }
-    // Unknown pairs, of later versions, are ignored.
+    // Unknown pairs, which later versions may write, are ignored.
     let (Some(name), Some(kind)) = (name, kind) else { return Err(ManifestProblem::Format) };
     if seq == 0 {
         return Err(ManifestProblem::Format);
@@ -312,8 +312,8 @@ fn push_line(file: &AofFile, kind: AofFileKind, out: &mut Vec<u8>) {
     });
 }
 
-/// Whether a name has to be quoted. A name with an apostrophe is quoted, too: the reference does not quote
-/// it, and cannot read the manifest that it has written.
+/// Whether a name has to be quoted. A name with an apostrophe is quoted, too. The reference does not quote
+/// such a name, and then cannot read the manifest that it has written.
 fn needs_quotes(name: &[u8]) -> bool {
     name.is_empty()
         || name.iter().any(|byte| !byte.is_ascii_graphic() || matches!(byte, b'"' | b'\\' | b'\''))
@@ -322,7 +322,7 @@ fn needs_quotes(name: &[u8]) -> bool {
 fn file_name(appendfilename: &[u8], seq: i64, suffix: &[u8]) -> Vec<u8> {
     let mut name = appendfilename.to_vec();
     name.push(b'.');
-    // Numbers given out by the manifest are positive.
+    // Numbers that the manifest assigns are positive.
     num::push_u64(&mut name, seq.unsigned_abs());
     name.extend_from_slice(suffix);
     name
@@ -375,9 +375,9 @@ pub fn fuzz_manifest(data: &[u8]) {
     }
 }
 
-/// The most bytes of a line, with its line end.
+/// Maximum number of bytes of a line, including its line end.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// The largest sequence number accepted: numbers of later files are counted from it and must
-/// be readable again.
+/// The largest sequence number accepted, because the numbers of later files are counted from it and must be
+/// readable again.
 const SEQ_MAX: i64 = i64::MAX / 2;

@@ -30,8 +30,8 @@ impl ReplicationNote {
         line.strip_prefix(OFFSET).and_then(number).map(ReplicationNote::Offset)
     }
 
-    /// For an unfinished line that begins with the name of an annotation about replication: whether its
-    /// value may still become valid. `None` for any other line.
+    /// Whether the value of an unfinished line may still become valid, if the line begins with the name of an
+    /// annotation about replication; `None` for any other line.
     pub(super) fn is_begun(line: &[u8]) -> Option<bool> {
         if let Some(id) = line.strip_prefix(ID) {
             return Some(id.len() <= NO_HISTORY.len() && id.iter().all(u8::is_ascii_hexdigit));

@@ -26,7 +26,7 @@ use std::ops::RangeInclusive;
 pub struct LogOptions {
     /// Options of reading a snapshot at the beginning.
     pub preamble: rdb::ReadOptions,
-    /// The most bytes that an argument may have.
+    /// Maximum number of bytes of an argument.
     pub arg_bytes_max: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct LogTail {
     pub valid_up_to: u64,
     /// Lines of records up to that offset: one for each annotation and each header, two for each argument.
     pub valid_lines: u64,
-    /// Offset of the transaction that has not ended, if there is one.
+    /// Offset of the beginning of the transaction that has not ended, if there is one.
     pub transaction: Option<u64>,
     /// Number of bytes fed after the last complete record: of an unfinished record, or of the unfinished
     /// snapshot at the beginning.
@@ -103,7 +103,7 @@ pub struct LogReader {
     parser: Parser,
     requests: Requests,
     limits: ParseLimits,
-    /// The most bytes that an argument may have.
+    /// Maximum number of bytes of an argument.
     arg_bytes_max: u64,
     preamble: rdb::ReadOptions,
     valid_up_to: u64,
@@ -199,7 +199,7 @@ impl LogReader {
         }
     }
 
-    /// Offset of the end of the last item; in the snapshot, of the bytes decoded so far.
+    /// Offset of the end of the last item, or in the snapshot, of the end of the bytes decoded so far.
     pub fn offset(&self) -> u64 {
         match &self.stage {
             LogStage::Preamble(reader) => self.fed - reader.rest().len() as u64,
@@ -242,7 +242,8 @@ impl LogReader {
     /// of a record, a transaction or a snapshot.
     ///
     /// # Errors
-    /// The bytes at the end are the beginning of nothing that a log contains, or only of a snapshot's magic.
+    /// No record, transaction or snapshot begins with the bytes at the end, or these bytes are only the
+    /// beginning of a snapshot's magic.
     pub fn end(&self) -> Result<LogTail, LogError> {
         let rest = self.buffer.get(self.at..).unwrap_or_default();
         match (&self.stage, rest) {
@@ -271,7 +272,7 @@ impl LogReader {
         }
     }
 
-    /// The snapshot has ended: the rest of the bytes fed are records.
+    /// Leaves the snapshot, which has ended; the remaining bytes that were fed are records.
     fn leave_preamble(&mut self) {
         self.preamble_ended = false;
         let offset = self.offset();
@@ -422,8 +423,8 @@ fn header_fault(
         return Some(LogProblem::Dollar(*first));
     }
     let (digits, behind) = rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
-    // A number that is out of range or has a leading zero stays so, because further digits only make it
-    // larger.
+    // A number that is out of range or has a leading zero stays invalid, because further digits only make it
+    // larger and do not remove the zero.
     if !digits.is_empty() && !num::parse_u64(digits).is_some_and(|value| range.contains(&value)) {
         return Some(number);
     }
@@ -464,7 +465,8 @@ pub fn fuzz_aof(data: &[u8]) {
     let (whole, tail) = outline(data, usize::MAX);
     let (pieces, same) = outline(data, 1);
     assert_eq!(whole, pieces);
-    // `unfinished` is not compared: the number of bytes after the fault is unknown before they are fed.
+    // `unfinished` is not compared, because the number of bytes after the fault is unknown before they are
+    // fed.
     assert_eq!(LogTail { unfinished: 0, ..tail }, LogTail { unfinished: 0, ..same });
     let valid = usize::try_from(tail.valid_up_to).ok().and_then(|len| data.get(..len));
     let (_, cut) = outline(valid.expect("no more is in order than there is"), usize::MAX);
@@ -472,8 +474,8 @@ pub fn fuzz_aof(data: &[u8]) {
     assert_eq!((cut.valid_up_to, cut.valid_lines), (tail.valid_up_to, tail.valid_lines));
 }
 
-/// A summary of the items that a reader returns when `data` is fed in pieces, the first of `piece`
-/// bytes; the last line is the result.
+/// A summary of the items that a reader returns when `data` is fed in pieces, of which the first has `piece`
+/// bytes. The last line is the result.
 fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
     let mut reader = LogReader::new(LogOptions::default());
     let mut lines = Vec::new();
@@ -499,11 +501,11 @@ fn outline(mut data: &[u8], mut piece: usize) -> (Vec<String>, LogTail) {
 
 /// The beginning of an annotation with a time.
 const TIME: &[u8] = b"#TS:";
-/// The most arguments of a command.
+/// Maximum number of arguments of a command.
 const ARGC_MAX: u64 = i32::MAX as u64;
-/// The most bytes of memory that a reader keeps between records.
+/// Maximum number of bytes of memory that a reader keeps between records.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// The most bytes of an unfinished annotation that are kept.
+/// Maximum number of bytes of an unfinished annotation that are kept.
 const ANNOTATION_BYTES_MAX: usize = 1024;
-/// Default for the bytes of an argument: the default of `proto-max-bulk-len`.
+/// Default limit on the bytes of an argument, which is the default of `proto-max-bulk-len`.
 const ARG_BYTES_MAX: u64 = 512 << 20;

@@ -19,7 +19,7 @@ pub(super) enum ReadStop {
         /// Offset in the file of the missing bytes.
         offset: u64,
     },
-    /// The bytes are malformed. Boxed, so that the results of these functions are small.
+    /// The bytes are malformed. The error is boxed, so that the results of these functions are small.
     Bad(Box<LoadError>),
 }
 
@@ -35,11 +35,11 @@ pub(super) struct InputCursor<'i> {
 /// The beginning of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TextHead {
-    /// The text is the digits of an integer, and complete.
+    /// The text is the digits of an integer, and was read completely.
     Int(i64),
     /// This many bytes follow.
     Plain(u64),
-    /// `small` bytes follow that decompress to `len`.
+    /// `small` bytes follow that decompress to `len` bytes.
     Lzf { small: u64, len: u64 },
 }
 
@@ -127,9 +127,9 @@ impl<'i> InputCursor<'i> {
         })
     }
 
-    /// Reads a plain text and a plain or compressed text, both of less than 16 KiB: a key with a short
-    /// string, of which most files have millions. `None`, with nothing read, if the texts have other forms,
-    /// are incomplete or are malformed.
+    /// Reads a plain text and a plain or compressed text, both of less than 16 KiB. Together these are a key
+    /// with a short string, and most files have millions of such pairs. `None`, with nothing read, if the
+    /// texts have other forms, are incomplete or are malformed.
     #[inline]
     pub(super) fn short_pair(&mut self) -> Option<(&'i [u8], Cow<'i, [u8]>)> {
         let (key_len, rest) = short_len(self.input.get(self.at..)?)?;

@@ -429,14 +429,14 @@ impl Decoder {
             }
             op::MODULE_AUX => {
                 let module = ModuleType(cursor.len()?);
-                // Two numbers are read and not used: one announces a number, which then says when the
+                // Two numbers are read and not used: the first announces the second, which says when the
                 // module wants the record.
                 let _ = (cursor.len()?, cursor.len()?);
                 self.state = DecoderState::ModuleRecord { skip: Skip::new(MODULE_RECORD), module, offset };
                 return Ok(DecodedPart::Nothing);
             }
             op::EOF => {
-                // Files before `SUMMED_FROM` have no checksum.
+                // Files of versions before `SUMMED_FROM` have no checksum.
                 self.state =
                     if self.version >= SUMMED_FROM { DecoderState::Checksum } else { DecoderState::Ended };
                 return Ok(DecodedPart::Nothing);
@@ -618,8 +618,8 @@ impl Decoder {
     }
 }
 
-/// The dialect and version of a file, by the bytes of its header so far; `None` if more bytes are
-/// needed. Errors: the file cannot be read.
+/// The dialect and version of a file, according to the bytes of its header that have arrived; `None` if
+/// more bytes are needed. Errors: the file cannot be read.
 pub(super) fn header_of(head: &[u8], unknown: Unknown) -> Result<Option<(Dialect, u32)>, LoadError> {
     let bad = |problem| Err(LoadError { offset: 0, problem });
     let fits = |(at, byte): (usize, &u8)| {

@@ -53,13 +53,13 @@ pub enum Problem {
     },
     /// A compressed text is malformed, or does not have the announced length.
     Compression,
-    /// A part of a list is malformed: its container, its listpack or its ziplist, or an element stored as a
-    /// node is empty.
+    /// A part of a list is malformed: its container, listpack or ziplist is invalid, or an element that is
+    /// stored as a node is empty.
     List,
     /// A hash is malformed: a field occurs twice or has an invalid expiry, or the listpack or ziplist is
     /// invalid.
     Hash,
-    /// A zipmap is malformed or empty.
+    /// A zipmap is malformed or empty, or has a field twice.
     Zipmap,
     /// A part of a stream is malformed, or its parts contradict each other. The text names the fault; if the
     /// reference logs this fault, the text uses the reference's words.
@@ -69,7 +69,7 @@ pub enum Problem {
     Zset,
     /// A sorted set in a ziplist, the form of versions before 7, is malformed.
     ZsetZiplist,
-    /// A set is malformed: its intset, its listpack, or a member that occurs twice.
+    /// A set is malformed: its intset or listpack is invalid, or a member occurs twice.
     Set,
     /// A module's value is malformed.
     Module,

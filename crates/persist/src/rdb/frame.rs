@@ -107,7 +107,7 @@ pub(super) struct Unpacker {
     at: usize,
     /// Offset of `input` in the file.
     base: u64,
-    /// Known lower bound of the next part's bytes; 0 if none is known.
+    /// Lower bound of the number of bytes of the next part; 0 if no bound is known.
     wanted: usize,
 }
 
@@ -122,8 +122,8 @@ enum UnpackStage {
 }
 
 impl Unpacker {
-    /// A file or stream that begins with `start`. `checksum` says whether checksums are compared: for files
-    /// the setting `rdbchecksum`.
+    /// A file or stream that begins with `start`. `checksum` says whether checksums are compared; for files
+    /// it is the setting `rdbchecksum`.
     pub(super) fn new(contents: PackedContents, start: Vec<u8>, checksum: bool) -> Unpacker {
         let stage = UnpackStage::Envelope;
         Unpacker { contents, checksum, stage, is_summed: false, input: start, at: 0, base: 0, wanted: 0 }

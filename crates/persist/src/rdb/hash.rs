@@ -79,7 +79,8 @@ impl HashBuilder {
         HashBuilder { hash, context: HashContext { limits, garbage: Vec::new() }, first_expiry_ms }
     }
 
-    /// The expiry of a field in the form of Redis, `None` for none. Errors: the number is no valid expiry.
+    /// The expiry of a field in the form of Redis, `None` if the field has none. Errors: the number is no
+    /// valid expiry.
     pub(super) fn expiry_of(&self, counted: u64) -> Result<Option<i64>, ()> {
         let Some(behind) = counted.checked_sub(1) else { return Ok(None) };
         let at = i64::try_from(behind).ok().and_then(|behind| self.first_expiry_ms.checked_add(behind));
@@ -99,7 +100,7 @@ impl HashBuilder {
 }
 
 /// The hash of a form that is one text. `None` if the bytes are malformed, a field occurs twice, a zipmap is
-/// empty, or the form is not one text. A hash in another form may be empty.
+/// empty, or the form is not one text. A hash that is no zipmap may be empty.
 pub(super) fn of_text(form: HashForm, bytes: &[u8], limits: HashLimits) -> Option<Hash> {
     match form {
         HashForm::Zipmap => of_zipmap(bytes, limits),

@@ -58,9 +58,9 @@ pub enum Item<'a> {
     Aux(Cow<'a, [u8]>, Cow<'a, [u8]>),
     /// The number of a database, whose keys follow.
     Db(u64),
-    /// Number of keys in the database, and of keys with an expiry: a hint.
+    /// Hints: the number of keys in the database, and the number of these keys that have an expiry.
     Sizes(u64, u64),
-    /// Number of keys in a slot of the database, and of keys with an expiry: a hint.
+    /// Hints: the number of keys in a slot of the database, and the number of these keys that have an expiry.
     Slot(SlotSizes),
     /// An import of slots that was under way: its name, and the first and last slot of each range.
     SlotImport {
@@ -71,16 +71,16 @@ pub enum Item<'a> {
     },
     /// The code of a function library.
     Function(Cow<'a, [u8]>),
-    /// A module's record beside the keys, which was skipped.
+    /// A module's record that belongs to no key; the record was skipped.
     ModuleRecord {
-        /// Type of the module that has left the record.
+        /// Type of the module that has written the record.
         module: ModuleType,
         /// Bytes of the record, its opcode included.
         bytes: u64,
     },
     /// A key with its value.
     LoadedEntry(LoadedEntry<'a>),
-    /// A key whose value has no elements; the receiver leaves the key out.
+    /// A key whose value has no elements; the caller leaves the key out.
     Empty {
         /// Name of that key.
         key: Vec<u8>,
@@ -136,7 +136,7 @@ pub struct SlotSizes {
     pub slot: u16,
     /// Number of keys in the slot.
     pub keys: u64,
-    /// Number of keys with an expiry in the slot.
+    /// Number of keys in the slot that have an expiry.
     pub expires: u64,
 }
 

@@ -34,7 +34,7 @@ impl Judge {
         Judge { options, outside: JudgedForm::Undecided(Vec::new()), file: PlainJudge::new(options) }
     }
 
-    /// Whether the header was judged good.
+    /// Whether the header has been read and is that of a readable file.
     pub fn is_accepted(&self) -> bool {
         self.file.version != 0
     }
@@ -103,7 +103,7 @@ struct PlainJudge {
     head: Vec<u8>,
     /// The version in the header; 0 before the header was judged.
     version: u32,
-    /// The last bytes, which are not in the sum: the checksum, if the file ends there.
+    /// The last bytes, which are not in the sum, because they are the checksum if the file ends there.
     tail: Vec<u8>,
     sum: Sum,
     /// Bytes of the file so far.

@@ -6,7 +6,8 @@ use super::foreign::{ForeignType, ModuleType};
 use super::hash::HashForm;
 use super::op;
 
-/// The numbering of types and opcodes in a file. Those of Redis and Valkey differ after version 11.
+/// The numbering of types and opcodes in a file. The numberings of Redis and Valkey differ after version
+/// 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Redis, and Valkey before its version 9.
@@ -156,5 +157,5 @@ const PATH_HASH: &[Part] = &[Counted(&[Text, Counted(&[Text, Text])])];
 /// A module's value: its module type and its parts.
 const MODULE_VALUE: &[Part] = &[Len, Module];
 
-/// A module's record beside the keys, after the numbers at its beginning.
+/// A module's record that belongs to no key, after the numbers at its beginning.
 pub(super) const MODULE_RECORD: &[Part] = &[Module];

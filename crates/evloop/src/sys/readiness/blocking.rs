@@ -1,7 +1,7 @@
 //! Files and processes over readiness.
 //!
-//! A regular file is always ready but may still take long: a thread of the pool performs its operations.
-//! A FIFO, or any other descriptor that can be waited for, is tried at once and then again when it is
+//! A regular file is always ready, but its operations may still block, so a thread of the pool performs them.
+//! A FIFO, or any other descriptor that can be waited for, is read or written at once, and again when it is
 //! ready. A process is ready when it has ended.
 
 use std::collections::VecDeque;
@@ -50,7 +50,8 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
         }
     }
 
-    /// Ends the running operation; if a thread has it, asks the thread to end it.
+    /// Ends the running operation; if a thread of the pool performs the operation, asks that thread to end
+    /// it.
     fn interrupt_file(&mut self, index: u32) {
         if self.blocking.files.ask_thread(index) {
             return;
@@ -66,9 +67,9 @@ impl<P: Poller> BlockingDriver for Readiness<P> {
     }
 
     fn watch_process(&mut self, index: u32, fd: &Arc<OwnedFd>) -> Result<Source, Errno> {
-        // Attached as shared, so that the descriptor is removed from the set explicitly: a process that
-        // another thread forks has a copy until its exec, and with such a copy, closing this descriptor
-        // would leave it in the set, readable for ever.
+        // The descriptor is attached as shared, so that the descriptor is removed from the set explicitly: a
+        // process that another thread forks has a copy until its exec, and with such a copy, closing this
+        // descriptor would leave it in the set, readable for ever.
         let source = self.attach(Fd::Shared(fd.clone()), Token::default());
         if let Some(slot) = self.slot(source) {
             slot.input = InputMode::Process(index);
@@ -112,8 +113,8 @@ impl<P: Poller> Readiness<P> {
                     self.end_running(index, Some(errno.into()));
                     return DriveResult::Over;
                 }
-                // Only the limit of calls stopped the operation. Without a registration no event would
-                // continue it later, so it continues now.
+                // The operation stopped only because of the limit on calls. Without a registration no event
+                // would continue it later, so the limit is reset and the operation continues now.
                 Err(_) => *calls = CALLS_MAX,
             }
         }
@@ -126,7 +127,8 @@ impl<P: Poller> Readiness<P> {
         slot.input = if writes { InputMode::FileWrite(index) } else { InputMode::FileRead(index) };
         let mut registered = self.register(source);
         if registered == Err(Errno::EXIST) {
-            // Another file has this descriptor, too, and a poll set holds each descriptor number only once.
+            // Another file may use this descriptor, too, and a poll set holds each descriptor number only
+            // once.
             registered = self.renumber(source).and_then(|()| self.register(source));
         }
         if registered.is_err()
@@ -137,14 +139,14 @@ impl<P: Poller> Readiness<P> {
         registered
     }
 
-    /// Gives a source that is not registered a duplicate of its descriptor.
+    /// Replaces the descriptor of a source that is not registered by a duplicate.
     fn renumber(&mut self, source: Source) -> Result<(), Errno> {
         self.metrics.system_calls += 1;
         let slot = self.slot(source).ok_or(Errno::BADF)?;
         let fd = slot.fd.as_ref().ok_or(Errno::BADF)?;
         let twin = rustix::io::fcntl_dupfd_cloexec(fd, 0)?;
-        // Attached as shared, so that the duplicate is removed from the set explicitly: other descriptors
-        // keep the same file open.
+        // The duplicate is attached as shared, so that it is removed from the set explicitly: closing it
+        // would not remove it, because other descriptors keep the same file open.
         slot.fd = Some(Fd::Shared(Arc::new(twin)));
         Ok(())
     }
@@ -199,5 +201,5 @@ enum DriveResult {
     Over,
 }
 
-/// System calls that one file may make before other sources continue.
+/// Number of system calls that one file may make before other sources continue.
 const CALLS_MAX: u32 = 16;

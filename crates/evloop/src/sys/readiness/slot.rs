@@ -6,7 +6,7 @@ use crate::event::Interest;
 use crate::handle::{Fd, Source, Token};
 use crate::sys::conditions::flags_of;
 
-/// The index that stands for no entry.
+/// The index that means "no entry".
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The state of one attached descriptor.
@@ -30,14 +30,14 @@ pub(super) enum InputMode {
     /// Accepting has paused after a failure; the slot is on the pause list.
     AcceptPaused,
     Recv,
-    /// A receive into the caller's buffer; the index into `fills`.
+    /// A receive into the caller's buffer; the field is its index in the driver's `fills`.
     Fill(u32),
-    /// A file's read or sync; its index in the table of files.
+    /// A read or a sync of a file; the field is the file's index in the table of files.
     FileRead(u32),
-    /// A file's write; its index in the table of files. The write waits until the file, such as a pipe, can
-    /// take more bytes.
+    /// A write to a file; the field is the file's index in the table of files. The write waits until the
+    /// file, such as a pipe, can take more bytes.
     FileWrite(u32),
-    /// The descriptor of a process whose end is awaited; the index of that wait.
+    /// The descriptor of a process whose end is awaited; the field is the index of the wait.
     Process(u32),
     Ended,
 }
@@ -61,7 +61,7 @@ impl SourceSlot {
         self.generation == source.generation && self.fd.is_some()
     }
 
-    /// Whether an event is for a plain receive and nothing else.
+    /// Whether an event is only for a plain receive into a chunk.
     #[inline]
     pub(super) fn only_receives(&self, source: Source, bits: PollFlags) -> bool {
         self.generation == source.generation
@@ -126,5 +126,5 @@ pub(super) const TODO_INPUT: u8 = 4;
 /// The last receive filled its chunk. If the receiver now asks for the rest in a buffer of its own, a receive
 /// into that buffer is tried at once.
 pub(super) const TODO_FILL_NEXT: u8 = 8;
-/// The receiver's own buffer is full: a receive of the following bytes into a chunk is tried at once.
+/// The receiver's own buffer is full, so a receive of the following bytes into a chunk is tried at once.
 pub(super) const TODO_RECV_NEXT: u8 = 16;

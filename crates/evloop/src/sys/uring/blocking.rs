@@ -57,7 +57,7 @@ impl<K: Kernel> BlockingDriver for Uring<K> {
         Ok(Source::NONE)
     }
 
-    /// The wait ends with the poll's completion: until then the kernel needs the descriptor.
+    /// The wait ends with the completion of its poll, because the kernel needs the descriptor until then.
     fn unwatch_process(&mut self, index: u32) {
         let Some(waiting) = self.blocking.processes.at(index) else { return };
         if !std::mem::replace(&mut waiting.cancelled, true) {
@@ -76,14 +76,15 @@ impl<K: Kernel> Uring<K> {
             match (files.is_cancelled(index), result) {
                 (true, _) => result = Err(Errno::CANCELED),
                 (false, Ok(_)) => return self.perform_file(index),
-                // The operation ends with the poll's error: another attempt would only poll again.
+                // The operation ends with the poll's error, because another attempt would only lead to
+                // another poll.
                 (false, Err(errno)) => {
                     self.end_running(index, Some(errno.into()));
                     return self.run_file(index);
                 }
             }
         }
-        // Some kernels do not wait for a nonblocking FIFO but report `EAGAIN`: then the driver polls.
+        // Some kernels report `EAGAIN` for a nonblocking FIFO instead of waiting, so the driver then polls.
         if result == Err(Errno::AGAIN) && !files.is_cancelled(index) {
             let events = if files.writes(index) { POLLOUT } else { POLLIN };
             let Some(fd) = files.fd(index).map(|fd| fd.as_raw_fd()) else { return };
@@ -101,7 +102,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Handles a completion that belongs to no source. Its event, if there is one, is deferred.
+    /// Handles a completion that belongs to no source. If the completion yields an event, the event is
+    /// deferred.
     #[cold]
     #[inline(never)]
     pub(super) fn complete_other(&mut self, cqe: Cqe) {
@@ -120,7 +122,7 @@ impl<K: Kernel> Uring<K> {
         self.process_ready(index, failed.map_or(Ok(()), Err));
     }
 
-    /// Asks an operation to end; its completion follows.
+    /// Asks an operation without a source to end; the operation's completion follows.
     fn cancel_other(&mut self, other: Other, index: u32) {
         self.cancel_target(other.user_data(index));
     }

@@ -40,7 +40,7 @@ impl<K: Kernel> Uring<K> {
             | (InputMode::Idle | InputMode::AcceptPaused, Armed::Accept) => {
                 self.cancel_input(index);
             }
-            // A stopped receive stays armed: usually no bytes arrive before it is started again.
+            // A stopped receive stays armed, because usually no bytes arrive before it is started again.
             (InputMode::Idle | InputMode::Recv | InputMode::AcceptPaused | InputMode::Accept, _) => {}
             (InputMode::Fill(_) | InputMode::Ended, _) => {}
         }
@@ -67,7 +67,7 @@ impl<K: Kernel> Uring<K> {
         let input = std::mem::replace(&mut slot.input, InputMode::Ended);
         if let InputMode::Fill(fill) = input {
             match slot.armed {
-                // The kernel has the fill's buffer: the completion of the receive frees the buffer.
+                // The kernel still has the fill's buffer, so the buffer is freed when the receive completes.
                 Armed::Fill => slot.input = input,
                 Armed::Nothing | Armed::Recv | Armed::Accept => drop(self.fills.remove(fill)),
             }
@@ -75,7 +75,7 @@ impl<K: Kernel> Uring<K> {
         self.cancel_input(index);
     }
 
-    /// A completion of a multishot receive.
+    /// Handles a completion of a multishot receive.
     #[inline]
     pub(super) fn received(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let storage = cqe.buffer().and_then(|id| self.kernel.buffer_take(id));
@@ -108,7 +108,7 @@ impl<K: Kernel> Uring<K> {
         event
     }
 
-    /// A completion without bytes.
+    /// Handles a completion of a multishot receive that has no bytes.
     #[cold]
     fn receive_ended(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
@@ -116,8 +116,8 @@ impl<K: Kernel> Uring<K> {
             return None;
         }
         let end = match cqe.result {
-            // Some kernels report 0 although bytes remain. The flag for remaining bytes does not decide the
-            // matter, because TCP sets the flag at the end of the stream, too: so the driver receives once
+            // Some kernels report 0 although bytes remain. The flag for remaining bytes does not show this,
+            // because TCP also sets the flag at the end of the stream. The driver therefore receives once
             // more.
             0 if (cqe.more() || cqe.nonempty()) && slot.empty_receives < EMPTY_RECEIVES_MAX => {
                 slot.empty_receives += 1;
@@ -144,7 +144,7 @@ impl<K: Kernel> Uring<K> {
         event
     }
 
-    /// Takes in bytes that cannot be delivered at once.
+    /// Handles received bytes that cannot be delivered at once.
     #[cold]
     fn take_in(&mut self, index: u32, mut chunk: Chunk) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
@@ -170,7 +170,7 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    /// Keeps bytes for later.
+    /// Appends received bytes to the slot's held bytes, to be delivered later.
     fn hold(&mut self, index: u32, chunk: Chunk) {
         let held = self.held_of(index);
         held.chunks.push_back(chunk);
@@ -200,7 +200,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The next held bytes, or the end of the stream after them: one portion per source and iteration.
+    /// The event for the next held bytes, or for the end of the stream after them. Each source gets one
+    /// portion per iteration.
     pub(super) fn run_held(&mut self) -> Option<Event> {
         while self.runnable_left > 0 {
             self.runnable_left -= 1;
@@ -233,7 +234,7 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    /// Drops the held bytes.
+    /// Drops the held bytes of a slot.
     pub(super) fn drop_held(&mut self, index: u32) {
         let held = std::mem::replace(&mut self.slots[index as usize].held, NONE);
         self.held.remove(held);
@@ -251,8 +252,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Handles the end of the stream, which is reported now, or after the held bytes, or at the next
-    /// request to receive.
+    /// Handles the end of the stream, which is reported now, after the held bytes, or when the caller next
+    /// asks to receive.
     fn end_input(&mut self, index: u32, end: Received) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         match slot.input {
@@ -268,7 +269,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Arms the sources that ran out of buffers.
+    /// Arms again the sources that found no buffer.
     #[cold]
     pub(super) fn feed_starved(&mut self) {
         for source in std::mem::take(&mut self.starved) {
@@ -327,7 +328,7 @@ impl<K: Kernel> Uring<K> {
         unsafe { self.kernel.push_recv(slot.raw_fd(), to, fill.wanted, user_data(OpKind::Fill, index)) };
     }
 
-    /// A completion of a receive into the caller's buffer.
+    /// Handles a completion of a receive into the caller's buffer.
     pub(super) fn filled(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         slot.armed = Armed::Nothing;
@@ -367,8 +368,8 @@ impl<K: Kernel> Uring<K> {
         self.finish_fill(index, fill, error)
     }
 
-    /// Ends a fill with the bytes so far; if the kernel still has the buffer, the fill ends when the buffer
-    /// is back.
+    /// Ends a fill with the bytes so far; if the kernel still has the buffer, the fill ends when the receive
+    /// completes.
     pub(super) fn end_fill(&mut self, source: Source) {
         let Some(slot) = self.slot(source) else { return };
         let (armed, InputMode::Fill(fill)) = (slot.armed, slot.input) else { return };
@@ -390,7 +391,7 @@ impl<K: Kernel> Uring<K> {
         Some(Event::Filled { token: slot.token, buf: fill.buf, error })
     }
 
-    /// A completion of a multishot accept.
+    /// Handles a completion of a multishot accept.
     pub(super) fn accepted(&mut self, index: u32, cqe: Cqe, now_ns: u64) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
         if !cqe.more() {
@@ -455,8 +456,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// The next connection that was accepted earlier and is not delivered yet, within this iteration's
-    /// budget.
+    /// The event for the next connection that was accepted earlier and not yet delivered, within this
+    /// iteration's budget.
     #[cold]
     pub(super) fn next_arrived(&mut self) -> Option<Event> {
         for _ in 0..self.arrived.len() {
@@ -464,7 +465,7 @@ impl<K: Kernel> Uring<K> {
                 return None;
             }
             let (source, socket) = self.arrived.pop_front()?;
-            // The connections of a listener that was closed meanwhile are dropped.
+            // The connections of a listener that was closed after it had accepted them are dropped.
             let Some(slot) = self.slot(source) else { continue };
             if matches!(slot.input, InputMode::Accept | InputMode::AcceptPaused) {
                 let token = slot.token;
@@ -480,8 +481,8 @@ impl<K: Kernel> Uring<K> {
         None
     }
 
-    /// Whether another iteration would deliver connections that were accepted already, or drop those of a
-    /// closed listener.
+    /// Whether another iteration would deliver connections that were accepted already, or drop accepted
+    /// connections of a closed listener.
     pub(super) fn arrived_deliverable(&self) -> bool {
         self.arrived.iter().any(|(source, _)| {
             let slot = &self.slots[source.index as usize];
@@ -497,10 +498,11 @@ fn error_of(end: Received) -> io::Error {
     }
 }
 
-/// Number of receives in a row that may report the end of a stream although the kernel's flags say that it
-/// goes on: each is followed by another receive. The next such report counts as the end.
+/// Number of receives in a row that may report the end of a stream although the kernel's flags say that the
+/// stream continues. Each of them is followed by another receive; after this many, the next such report
+/// counts as the end.
 const EMPTY_RECEIVES_MAX: u8 = 1;
-/// Number of portions kept for one source at which its receive is ended until they are delivered.
+/// If a source has this many held portions, its receive is ended until they are delivered.
 const HELD_MAX: usize = 4;
-/// Number of connections kept beyond the budget at which accepting pauses.
+/// Accepting pauses when this many accepted connections wait for delivery beyond the budget.
 const ARRIVED_MAX: usize = 64;

@@ -62,30 +62,30 @@ pub enum Op {
         /// The listener to accept from.
         fd: RawFd,
     },
-    /// Readiness, reported once.
+    /// Reports the readiness of a descriptor once.
     Poll {
         /// The descriptor to poll.
         fd: RawFd,
         /// Conditions of poll(2): `POLLIN` and the like.
         events: u32,
     },
-    /// Readiness, edge-triggered, reported until the operation ends.
+    /// Reports the readiness of a descriptor at each change (edge-triggered), until the operation ends.
     PollMulti {
         /// The descriptor to poll.
         fd: RawFd,
         /// Conditions of poll(2): `POLLIN` and the like.
         events: u32,
     },
-    /// Asks for the end of the operation pushed with `target`. Its own completion comes within `enter`.
+    /// Asks the operation pushed with `target` to end. The cancellation itself completes within `enter`.
     Cancel {
         /// User data of the operation.
         target: u64,
     },
-    /// Waits until what was written is on the medium.
+    /// Waits until all bytes written to the file are on the storage medium.
     Sync {
         /// The file to sync.
         fd: RawFd,
-        /// Leaves out the metadata of the file.
+        /// Whether the file's metadata need not be synced.
         data_only: bool,
     },
     /// Closes the descriptor. Completes within `enter`.
@@ -104,24 +104,25 @@ pub enum Patience {
     All,
 }
 
-/// The time that `enter` may block for.
+/// How long `enter` may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Does not block, but lets the kernel do its deferred work.
     No,
-    /// Until there are `completions`, or until the absolute time if one is given. If `min_wait_us` is not 0,
-    /// fewer suffice once `min_wait_us` has passed.
+    /// Blocks until there are `completions` completions, or until `until_ns` if it is given. If `min_wait_us`
+    /// is not 0, one completion suffices once `min_wait_us` has passed.
     For {
         /// Completions to wait for; at least 1.
         completions: u32,
-        /// Now on the caller's clock, nanoseconds of `CLOCK_MONOTONIC`.
+        /// The caller's present time, nanoseconds of `CLOCK_MONOTONIC`.
         now_ns: u64,
         /// End of the wait, nanoseconds of `CLOCK_MONOTONIC`; `None` for no limit.
         until_ns: Option<u64>,
-        /// Microseconds to gather completions for.
+        /// Microseconds for which `enter` gathers completions; 0 for no such limit.
         min_wait_us: u32,
     },
-    /// Until there is a completion, at most `ns` nanoseconds from now, independent of the caller's clock.
+    /// Blocks until there is a completion, but for at most `ns` nanoseconds from now, independent of the
+    /// caller's clock.
     Within {
         /// Maximum wait from now, nanoseconds.
         ns: u64,
@@ -138,8 +139,8 @@ pub trait Kernel: Sized {
 
     /// Limits each multishot receive that is pushed later: it ends after `bytes` bytes in total; 0 for no
     /// limit. Without a limit, one socket whose peer floods it could take all buffers of the group in one
-    /// `enter`, in which the kernel would copy for a millisecond. Linux supports this since 6.17 and rejects
-    /// it before.
+    /// `enter`, in which the kernel would copy for a millisecond. Linux supports this limit since 6.17;
+    /// earlier versions reject it.
     fn cap_receives(&mut self, bytes: u32);
 
     /// Queues an operation. Never fails for lack of room.
@@ -171,7 +172,7 @@ pub trait Kernel: Sized {
         user_data: u64,
     );
 
-    /// Queues a receive that waits for `len` bytes. It brings fewer if the stream ends or fails, if the
+    /// Queues a receive that waits for `len` bytes. It yields fewer bytes if the stream ends or fails, if the
     /// operation is cancelled, or if `len` is too large for one operation.
     ///
     /// # Safety
@@ -189,13 +190,13 @@ pub trait Kernel: Sized {
     /// Whether operations wait to be submitted.
     fn unsubmitted(&self) -> bool;
 
-    /// Whether completions can be reaped, or could after an `enter` that does not wait.
+    /// Whether completions can be reaped now, or could be reaped after an `enter` that does not wait.
     fn pending(&self) -> bool;
 
     /// Submits queued operations and waits. Interruptions and time-outs are no errors.
     fn enter(&mut self, wait: Wait) -> io::Result<()>;
 
-    /// Moves completions out of the queue until `into` holds `max`.
+    /// Moves completions out of the queue until `into` holds `max` of them.
     fn reap(&mut self, into: &mut Vec<Cqe>, max: usize);
 
     /// Whether `enter` must run before more completions can be seen.
@@ -223,7 +224,7 @@ pub trait Kernel: Sized {
     fn leak_buffers(&mut self);
 }
 
-/// One line on why a call failed, with the usual cause.
+/// An error whose text says in one line which call failed and why, with the usual cause.
 pub(super) fn refused_by(what: &str, error: &io::Error) -> io::Error {
     let why = match error.raw_os_error() {
         Some(libc::EPERM) | Some(libc::EACCES) => "denied by seccomp or by kernel.io_uring_disabled",

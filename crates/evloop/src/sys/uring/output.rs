@@ -60,8 +60,8 @@ impl<K: Kernel> Uring<K> {
         unsafe { self.kernel.push_sendmsg(fd, &raw const message.header, patience, user_data) };
     }
 
-    /// Whether no send is in flight, or the kernel has taken the rest and only that completion is still to be
-    /// handled. Completions that are reaped here are handled later, in order.
+    /// Whether no send is in flight, or the kernel has taken all bytes and only the completion of the send is
+    /// still to be handled. Completions that are reaped here are handled later, in order.
     #[cold]
     pub(super) fn kernel_has_sent(&mut self, source: Source) -> bool {
         let Some(slot) = self.slot(source) else { return false };
@@ -82,7 +82,7 @@ impl<K: Kernel> Uring<K> {
             .any(|cqe| cqe.user_data == its && usize::try_from(cqe.result).is_ok_and(|sent| sent == rest))
     }
 
-    /// A completion of a send.
+    /// Handles a completion of a send.
     #[inline]
     pub(super) fn sent(&mut self, index: u32, cqe: Cqe) -> Option<Event> {
         let slot = &mut self.slots[index as usize];
@@ -110,7 +110,8 @@ impl<K: Kernel> Uring<K> {
         Some(Event::Sent { token, sent: Sent { buf: pending.buf, bytes, error } })
     }
 
-    /// Sends the rest after a send that was short, refused or interrupted; waits while the socket is full.
+    /// Sends the rest after a send that was short, refused or interrupted; this send waits while the socket
+    /// is full.
     #[cold]
     fn send_on(&mut self, index: u32) -> Option<Event> {
         self.metrics.sends_blocked += 1;

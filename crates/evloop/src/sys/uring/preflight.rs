@@ -1,7 +1,7 @@
 //! Tests whether this kernel does what the driver relies on. Multishot operations have no feature bits,
-//! version numbers are unreliable (backports, custom kernels, emulations), and a filter may allow the
-//! set-up and deny the rest: so each multishot operation is tried once, on a small ring of its own, in about
-//! a tenth of a millisecond.
+//! version numbers are unreliable (backports, custom kernels, emulations), and a filter may allow the set-up
+//! and deny the rest. Each multishot operation is therefore tried once on a small ring that is used for
+//! nothing else, which takes about a tenth of a millisecond.
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -15,13 +15,13 @@ use super::kernel::{CQE_MORE, Cqe, Kernel, Op, Wait, refused_by};
 /// Optional features of this kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
-    /// A multishot receive can be limited to a number of bytes.
+    /// Whether a multishot receive can be limited to a number of bytes.
     pub ends_receives: bool,
 }
 
 /// Tries the multishot operations and their cancellation on `ring`, which has eight entries and two buffers
-/// and is used for nothing else. `Ok` when all behave as needed; otherwise one line about the first that does
-/// not.
+/// and is used for nothing else. Returns `Ok` if all operations behave as needed; otherwise an error with one
+/// line about the first operation that does not behave so.
 pub(super) fn check<K: Kernel>(ring: K) -> io::Result<Caps> {
     let mut probe = Probe { ring };
     probe.receives()?;
@@ -35,7 +35,7 @@ struct Probe<K> {
 }
 
 impl<K: Kernel> Probe<K> {
-    /// Tests that a multishot receive goes on after a completion, ends when buffers are lacking, and can be
+    /// Tests that a multishot receive continues after a completion, ends when buffers are lacking, and can be
     /// cancelled by its user data.
     fn receives(&mut self) -> io::Result<()> {
         let (mut one, two) = UnixStream::pair()?;
@@ -92,7 +92,7 @@ impl<K: Kernel> Probe<K> {
     /// Tests that a multishot accept returns two connections, each as a socket of its own.
     fn accepts(&mut self) -> io::Result<()> {
         let listener = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-        // An address of the kernel's choosing, in no directory.
+        // The kernel chooses the address, which is in no directory.
         rustix::net::bind(&listener, &SocketAddrUnix::new_unnamed())?;
         rustix::net::listen(&listener, 4)?;
         let address = rustix::net::getsockname(&listener)?;
@@ -111,8 +111,8 @@ impl<K: Kernel> Probe<K> {
         expect(!end.more(), "cancelling does not end a multishot accept")
     }
 
-    /// Tests the waker's operation: a poll of an eventfd that goes on for ever, although the eventfd is never
-    /// read.
+    /// Tests the waker's operation: a poll of an eventfd that never ends by itself, although the eventfd is
+    /// never read.
     fn wakes(&mut self) -> io::Result<()> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         self.ring.push(Op::PollMulti { fd: event.as_raw_fd(), events: 1 }, WAKE);
@@ -125,7 +125,7 @@ impl<K: Kernel> Probe<K> {
         self.await_of(WAKE, "cancelling").map(drop)
     }
 
-    /// The next completion of an operation; others are dropped.
+    /// The next completion of the operation with this user data; completions of other operations are dropped.
     fn await_of(&mut self, user_data: u64, what: &str) -> io::Result<Cqe> {
         let mut cqes = Vec::with_capacity(1);
         for _ in 0..TRIES {

@@ -1,8 +1,8 @@
-//! The end of the driver: all operations are cancelled, and the driver waits until the kernel
-//! has none of its memory.
+//! The end of the driver: all operations are cancelled, and the driver waits until the kernel uses none of
+//! the driver's memory.
 //!
-//! The wait is bounded: an operation that does not end in time keeps its memory for ever, which is safe,
-//! and the drop returns.
+//! The wait is bounded: if an operation does not end in time, its memory is leaked, which is safe, and the
+//! drop of the driver returns.
 
 use super::Uring;
 use super::kernel::{Cqe, Kernel, Wait};
@@ -11,8 +11,8 @@ use crate::handle::Source;
 use crate::slab::Slab;
 
 impl<K: Kernel> Uring<K> {
-    /// Cancels all operations and waits for their ends, so that the kernel has no memory of the driver.
-    /// False when this would take too long, or a call of the kernel fails.
+    /// Cancels all operations and waits for their ends, so that the kernel uses no memory of the driver any
+    /// more. Returns false if this would take too long, or if a call of the kernel fails.
     fn quiesce(&mut self) -> bool {
         for index in 0..self.slots.len() as u32 {
             let slot = &self.slots[index as usize];
@@ -23,8 +23,8 @@ impl<K: Kernel> Uring<K> {
         }
         self.end_blocking();
         self.cancel_target(Other::Wake.user_data(0));
-        // Reaped completions that the caller has not taken are ends of operations, too. They are handled only
-        // now that all slots are closed, so that none of them begins another operation.
+        // Reaped completions that the caller has not taken may also be the ends of operations. They are
+        // handled only now that all slots are closed, so that none of them begins another operation.
         let mut ready = std::mem::take(&mut self.ready);
         ready.drain(..std::mem::take(&mut self.next));
         self.put_away(ready);
@@ -32,8 +32,8 @@ impl<K: Kernel> Uring<K> {
         while self.in_flight != 0 || self.kernel.unsubmitted() {
             let wait = match tries {
                 0 => Wait::No,
-                // An operation on a disk cannot be stopped and may take long; all others were cancelled,
-                // and end within one or two calls.
+                // An operation on a disk cannot be stopped and may take long; all other operations were
+                // cancelled, and end within one or two calls.
                 _ if self.blocking.files.is_disk_busy() => Wait::Within { ns: DISK_WAIT_NS },
                 _ => Wait::Within { ns: WAIT_NS },
             };
@@ -57,8 +57,8 @@ impl<K: Kernel> Uring<K> {
     fn put_away(&mut self, ready: Vec<Cqe>) {
         for cqe in ready {
             if Other::parse(cqe.user_data) == Some((Other::Wake, 0)) {
-                // The completion of the waker's poll is only counted: handling it as in an iteration would
-                // arm the poll again.
+                // The completion of the waker's poll is only counted, because handling it as in an iteration
+                // would arm the poll again.
                 self.in_flight -= usize::from(!cqe.more());
                 self.waker_armed = cqe.more();
             } else {

@@ -24,16 +24,16 @@ use crate::file::Part;
 
 /// A ring of the kernel.
 pub struct KernelRing {
-    /// The first field, so that the ring is closed before `group` frees the memory that is registered
+    /// This is the first field, so that the ring is closed before `group` frees the memory that is registered
     /// with the ring.
     ring: IoUring,
-    /// The ring's number for `enter`: an index of registered descriptors, or the descriptor.
+    /// The ring's number for `enter`: its index among the registered descriptors, or its descriptor.
     enter_fd: i32,
     /// Flags for every `enter`.
     enter_flags: u32,
     abs_timer: bool,
     min_wait: bool,
-    /// Bytes after which a multishot receive ends; 0 for never.
+    /// Number of bytes after which a multishot receive ends; 0 if it has no such limit.
     recv_cap: u32,
     spill: VecDeque<Entry>,
     group: BufferGroup,
@@ -53,8 +53,8 @@ impl KernelRing {
         if params.is_feature_no_iowait() {
             enter_flags |= NO_IOWAIT;
         }
-        // The absolute timer has no feature bit of its own, so that of the minimum wait is tested: both came
-        // with the same kernel version.
+        // The absolute timer has no feature bit of its own, so the feature bit of the minimum wait is tested,
+        // which came with the same kernel version.
         let recent = params.is_feature_min_timeout();
         // Operations that the kernel unexpectedly hands to worker threads must not start hundreds of them.
         let _ = ring.submitter().register_iowq_max_workers(&mut [4, 2]);
@@ -112,7 +112,7 @@ impl KernelRing {
         }
     }
 
-    /// Moves spilled operations into the queue, as far as there is room now.
+    /// Moves spilled operations into the queue, as far as the queue has room now.
     #[cold]
     fn unspill(&mut self) {
         let mut queue = self.ring.submission();
@@ -161,8 +161,8 @@ impl KernelRing {
         self.ring.submission().len() as u32
     }
 
-    /// Submits the spilled entries and everything before them, as far as the kernel takes them, without
-    /// waiting.
+    /// Submits the spilled entries and all entries queued before them, as far as the kernel takes them,
+    /// without waiting.
     #[cold]
     fn drain_spill(&mut self) -> io::Result<()> {
         while !self.spill.is_empty() {
@@ -171,7 +171,7 @@ impl KernelRing {
             self.unspill();
             match submitted {
                 Ok(count) if count > 0 => {}
-                // The kernel takes no more entries before completions are reaped: the next iteration
+                // The kernel takes no more entries before completions are reaped, so the next iteration
                 // continues.
                 Ok(_) => break,
                 Err(errno) if harmless(errno) => break,
@@ -377,8 +377,8 @@ impl fmt::Debug for KernelRing {
     }
 }
 
-/// The provided buffers. Each buffer is a separate allocation, so that a buffer can leave with its bytes
-/// and be replaced by another one: a caller that keeps chunks cannot empty the group.
+/// The provided buffers. Each buffer is a separate allocation, so that a filled buffer can be given to the
+/// caller and be replaced by another one. A caller that keeps chunks therefore cannot empty the group.
 struct BufferGroup {
     entries: NonNull<BufRingEntry>,
     mask: u16,
@@ -472,8 +472,8 @@ impl Drop for BufferGroup {
     }
 }
 
-/// Tries set-ups from the best to the least: all flags, then without the flag that only saves memory, then
-/// with fewer entries. If none works, another driver has to be used.
+/// Tries set-ups in order of preference: first with all flags, then without the flag that only saves memory,
+/// then with fewer entries. If no set-up works, another driver has to be used.
 fn set_up(entries: u32) -> io::Result<IoUring> {
     let mut entries = entries.max(1).next_power_of_two();
     let mut array = Array::Without;
@@ -563,13 +563,14 @@ const GROUP_ID: u16 = 0;
 const PAGE: usize = 4096;
 const CQ_PER_SQ: u32 = 8;
 const ENTRIES_MIN: u32 = 64;
-/// Chunks after which a multishot receive ends, where the kernel can limit it. Four would bound an
-/// iteration better, but restarting the receive seemed to cost messages of a whole chunk 2 to 5 %, in
+/// A multishot receive ends after this many chunks if the kernel can limit it. A limit of four would bound an
+/// iteration better, but restarting the receive seemed to slow down messages of a whole chunk by 2 to 5 %, in
 /// runs with noise of that size.
 const CHUNKS_PER_RECEIVE: usize = 16;
-/// Maximum bytes of one operation that sends, receives, reads or writes; the driver continues with the rest.
+/// Maximum number of bytes that one operation sends, receives, reads or writes; the driver continues with the
+/// rest.
 const SEND_MAX: u32 = 1 << 30;
-/// The value for "no offset": the descriptor's own position.
+/// The value for "no offset", which means the descriptor's own position.
 const CURRENT: u64 = u64::MAX;
 const REGISTER_RING_FDS: u32 = 20;
 const GETEVENTS: u32 = 1 << 0;

@@ -1,5 +1,5 @@
-//! The ring driver's state of one descriptor: the purpose of its input, the operations with the kernel,
-//! and how their completions are told apart. The numbers of invariants are those of `uring.rs`.
+//! The ring driver's state of one descriptor: the purpose of its input, the operations with the kernel, and
+//! how their completions are distinguished. The numbers of invariants are those of `uring.rs`.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -19,13 +19,14 @@ pub(super) struct SourceSlot {
     pub(super) life: Life,
     pub(super) input: InputMode,
     pub(super) armed: Armed,
-    /// The armed operation was asked to end.
+    /// Whether the armed operation was asked to end.
     pub(super) cancelling: bool,
     pub(super) starved: bool,
     pub(super) runnable: bool,
     pub(super) poll: PollState,
     pub(super) in_flight: u8,
-    /// Receives in a row that returned 0 while the kernel's flags said that the stream has not ended.
+    /// Number of consecutive receives that returned 0 although the kernel's flags said that the stream
+    /// continues.
     pub(super) empty_receives: u8,
     /// The iteration in which the source last delivered bytes.
     pub(super) iteration: u32,
@@ -35,7 +36,8 @@ pub(super) struct SourceSlot {
     pub(super) send: u32,
 }
 
-/// The conditions for which a descriptor is watched, and the poll for them with the kernel.
+/// The conditions for which a descriptor is watched, and the conditions of the poll that the kernel holds for
+/// the descriptor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PollState {
     /// The conditions that the caller watches.
@@ -50,7 +52,7 @@ pub(super) struct PollState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Open,
-    /// Closed, and kept until the kernel has finished with it.
+    /// The source was closed, and the slot is kept until none of its operations is with the kernel.
     Closing,
     /// Operations are being ended, and then the descriptor is returned to the caller.
     Detaching,
@@ -61,11 +63,11 @@ pub(super) enum Life {
 pub(super) enum InputMode {
     Idle,
     Accept,
-    /// Accepting has paused, after a failure or with too many connections accepted; the slot is on the pause
-    /// list.
+    /// Accepting has paused, after a failure or because too many accepted connections wait for delivery; the
+    /// slot is on the pause list.
     AcceptPaused,
     Recv,
-    /// A receive into the caller's buffer; the index into `fills`.
+    /// A receive into the caller's buffer; the field is its index in the driver's `fills`.
     Fill(u32),
     Ended,
 }
@@ -85,7 +87,7 @@ pub(super) struct Fill {
     pub buf: Vec<u8>,
     /// Number of bytes that the fill still needs.
     pub wanted: usize,
-    /// The fill was ended early: the next completion ends it.
+    /// Whether the fill was ended early: the next completion then ends it.
     pub is_ending: bool,
 }
 
@@ -97,7 +99,7 @@ pub(super) struct EarlyBytes {
 }
 
 impl EarlyBytes {
-    /// Bytes that the allocator holds, for chunks of `chunk_bytes` bytes.
+    /// Bytes that the allocator holds, if each chunk has `chunk_bytes` bytes.
     pub(super) fn footprint(&self, chunk_bytes: usize) -> usize {
         heap::deque(&self.chunks) + self.chunks.len() * heap::block(chunk_bytes)
     }
@@ -147,7 +149,8 @@ pub(super) enum OpKind {
     Poll = 5,
 }
 
-/// The purpose of an operation without a source; separate, so that looking it up costs sources nothing.
+/// The purpose of an operation without a source; a type apart from `OpKind`, so that completions of sources
+/// cost no additional check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Other {
@@ -190,5 +193,5 @@ pub(super) fn parse(user_data: u64) -> Option<(OpKind, u32)> {
     Some((kind, user_data as u32))
 }
 
-/// The index that stands for no entry.
+/// The index that means "no entry".
 pub(super) const NONE: u32 = u32::MAX;

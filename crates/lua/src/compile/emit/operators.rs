@@ -195,7 +195,8 @@ impl Func {
             left.kind = Kind::Number(number);
             return Ok(());
         }
-        // The instruction names a number on the right, or one on the left if the operation commutes.
+        // An instruction can name a number as its right operand, or as its left operand if the operation
+        // commutes.
         if let Some(number) = right.as_numeral() {
             // The right number becomes a constant first, as in PUC: 0 and -0 share one constant, which has
             // the sign of the zero that was added first.
@@ -310,7 +311,7 @@ impl Func {
         Ok(())
     }
 
-    /// Adds a number to the constants if it is not one yet; returns whether it is one of the first 256.
+    /// Adds a number to the constants unless it is there already; returns whether it is one of the first 256.
     fn names_small(&mut self, number: f64) -> bool {
         self.number_constant(number) < 256
     }
@@ -350,7 +351,8 @@ pub(in crate::compile) enum Arithmetic {
 }
 
 impl Arithmetic {
-    /// The result on two numbers at compile time; `None` if it must be computed at run time.
+    /// The result of the operator on two numbers, computed at compile time; `None` if it must be computed at
+    /// run time.
     fn fold(self, a: f64, b: f64) -> Option<f64> {
         let number = match self {
             Arithmetic::Add => a + b,

@@ -352,8 +352,8 @@ impl TokenReader {
     fn read_text(&mut self, source: &[u8]) -> JsonToken {
         let end = source.len().min(self.at + PART);
         if self.text.capacity() - self.text.len() < PART.min(source.len() - self.at) {
-            // Memory needs no check here: a short string takes little, and for a long one it was requested
-            // before.
+            // The memory limit needs no check here: a short string takes little memory, and the memory of a
+            // long string was requested before.
             let plain = source[self.at..end].iter().position(|&byte| byte == b'"');
             self.text.reserve(plain.unwrap_or(end - self.at));
         }

@@ -20,10 +20,10 @@ enum JsonLevel {
     Measure { at: usize, max: i32, items: i32 },
     /// Elements of an array are being written.
     Array { at: i32, len: i32 },
-    /// Entries of an object are being written. The next one is the entry at `at`, or with `value` only its
-    /// value, because its key is written.
+    /// Entries of an object are being written. The next one is the entry at `at`. If `value` is set, the key
+    /// of this entry has been written, and its value is next.
     Object { at: usize, first: bool, value: bool },
-    /// A string is being written, from this byte on.
+    /// A string is being written; the next byte is the one at `at`.
     Text { at: usize },
 }
 
@@ -108,7 +108,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: PausedEncoding) -> Result<NativeStep, Fault
             (JsonLevel::Measure { .. }, Some(table), _) => measure(ctx, &mut state, table, &mut left)?,
             (JsonLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
             (JsonLevel::Object { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
-            // This does not happen: the slot of each level has a value of the level's kind.
+            // This does not happen, because the slot of each level has a value of the level's kind.
             _ => close(ctx, &mut state),
         }
         left = left.saturating_sub(1);
@@ -275,7 +275,7 @@ fn push_part(
 }
 
 /// Checks keys: a table is an array if it has keys, and all are positive integers and not too sparse. Keys
-/// that are too sparse are an error, or make the table an object, as the settings say.
+/// that are too sparse are an error, or make the table an object, depending on the settings.
 fn measure(
     ctx: &mut Ctx<'_>,
     state: &mut PausedEncoding,

@@ -34,8 +34,8 @@ pub(super) fn read(ctx: &Ctx<'_>, setting: Setting) -> i32 {
             let value = ctx.heap.get_int(table, index as i64 + 1).as_number();
             value.map_or(DEFAULTS[index], |value| value as i32)
         }
-        // The host's numbers hold each setting plus one, because they are 0 at first: 0 stands for the
-        // default.
+        // The host's numbers hold each setting plus one, so that 0, their initial value, stands for
+        // the default.
         None => match ctx.heap.host.numbers[index] {
             0.0 => DEFAULTS[index],
             value => (value - 1.0) as i32,
@@ -54,5 +54,5 @@ pub(super) fn write(ctx: &mut Ctx<'_>, setting: Setting, value: i32) -> Result<(
     }
 }
 
-/// The slots of a C function's stack in PUC-Rio's Lua; here the number limits the nesting.
+/// Number of slots of a C function's stack in PUC-Rio's Lua. Here the number limits the nesting.
 pub(super) const SLOTS_MAX: usize = 8000;

@@ -23,10 +23,10 @@ enum PackLevel {
     Count { at: usize, count: u64 },
     /// Elements of an array are being written.
     Array { at: i64, len: i64 },
-    /// Entries of a map are being written. The next one is the entry at `at`, or with `value` only its value,
-    /// because its key is written.
+    /// Entries of a map are being written. The next one is the entry at `at`. If `value` is set, the key of
+    /// this entry has been written, and its value is next.
     Map { at: usize, value: bool },
-    /// A string is being written, from this byte on.
+    /// A string is being written; the next byte is the one at `at`.
     Text { at: usize },
 }
 
@@ -76,7 +76,7 @@ fn run(ctx: &mut Ctx<'_>, mut state: Packing) -> Result<NativeStep, Fault> {
                     (PackLevel::Count { .. }, Some(table), _) => count(ctx, &mut state, table, &mut left)?,
                     (PackLevel::Array { .. }, Some(table), _) => elements(ctx, &mut state, table, &mut left)?,
                     (PackLevel::Map { .. }, Some(table), _) => entries(ctx, &mut state, table, &mut left)?,
-                    // This does not happen: the slot of each level has a value of the level's kind.
+                    // This does not happen, because the slot of each level has a value of the level's kind.
                     _ => close(ctx, &mut state),
                 }
             }

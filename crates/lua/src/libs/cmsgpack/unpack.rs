@@ -10,7 +10,8 @@ use crate::value::{StrRef, TableRef, Value};
 
 use super::super::output::{CHUNK, RecentTexts, append, cost, fuel, part, reserve};
 
-/// The slots of a C function's stack in PUC-Rio's Lua; here the number limits the values and the nesting.
+/// Number of slots of a C function's stack in PUC-Rio's Lua. Here the number limits the values and the
+/// nesting.
 const SLOTS_MAX: usize = 8000;
 
 /// The kind of a value, by its first bytes.
@@ -37,9 +38,9 @@ enum PackedError {
 /// An array or map whose values are being read.
 #[derive(Clone, Copy)]
 enum Open {
-    /// An array; `dense`: no value so far is nil.
+    /// An array; `dense` means that no value so far is nil.
     Array { index: i64, left: u64, dense: bool },
-    /// A map; `has_key`: the key has been read, and its value is next.
+    /// A map; `has_key` means that the key has been read and its value is next.
     Map { left: u64, has_key: bool },
 }
 

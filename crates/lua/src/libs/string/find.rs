@@ -22,9 +22,9 @@ enum Purpose {
 
 /// A paused search.
 enum Searching {
-    /// For a plain string, from this position on.
+    /// A search for a plain string, which continues at this position.
     Plain(usize),
-    /// For a pattern, with the state of the match.
+    /// A search for a pattern, which continues with this state of the match.
     Pattern(Box<Matcher>, Purpose),
 }
 
@@ -56,7 +56,7 @@ fn begin(ctx: &mut Ctx<'_>, purpose: Purpose) -> Result<NativeStep, Fault> {
     go_on(ctx, matcher, purpose)
 }
 
-/// Continues a search with a matcher, which goes back to the cache at the end.
+/// Continues a search with a matcher, which goes back to the cache when the search ends.
 fn go_on(ctx: &mut Ctx<'_>, mut matcher: Box<Matcher>, purpose: Purpose) -> Result<NativeStep, Fault> {
     match search(ctx, &mut matcher, purpose)? {
         Some(step) => {
@@ -210,7 +210,8 @@ pub(super) fn gmatch_next(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if from > ctx.heap.bytes(text).len() {
         return ctx.one(Value::NIL);
     }
-    // An anchor has no meaning here: the `gmatch` of PUC-Rio's Lua treats it as an ordinary byte.
+    // An anchor has no meaning here, because the `gmatch` of PUC-Rio's Lua treats it as an ordinary
+    // byte.
     let mut matcher = matcher_of(ctx, pattern, 0)?;
     matcher.begin(from, Anchor::Anywhere);
     go_on(ctx, matcher, Purpose::Iterate)

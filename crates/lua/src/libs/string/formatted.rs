@@ -10,7 +10,7 @@ use crate::value::StrRef;
 
 use super::super::output::{CHUNK, cost, reserve};
 
-/// The most bytes that a directive other than `%q` and `%s` writes.
+/// Maximum number of bytes that a directive other than `%q` and `%s` writes.
 const DIRECTIVE_MAX: usize = 512;
 
 /// The state of a format between two steps.
@@ -20,8 +20,8 @@ struct Formatting {
     at: usize,
     /// The index of the last used argument.
     argument: usize,
-    /// If a `%q`, or a `%s` with a long string, is being written: its form, and the number of the string's
-    /// bytes that are written.
+    /// Set while a `%q`, or a `%s` with a long string, is being written: the form of the string, and the
+    /// number of its bytes that were written.
     under_way: Option<(TextForm, usize)>,
 }
 

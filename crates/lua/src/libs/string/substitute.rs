@@ -18,7 +18,7 @@ use super::find::{capture_value, compile, push_captures};
 const BYTE_TEXT_MAX: usize = 4096;
 const BYTE_TEMPLATE_MAX: usize = 256;
 
-/// The most bytes that are reserved for the result at the first match.
+/// Maximum number of bytes that are reserved for the result at the first match.
 const GUESS_MAX: usize = 64 << 10;
 
 /// The state of a substitution between two steps.
@@ -33,7 +33,7 @@ struct Substitution {
     count_max: i64,
     anchor: Anchor,
     replacement: Kind,
-    /// The replacement is a string without captures, and the pattern has no anchor: see [`run_plain`].
+    /// Whether the replacement is a string without captures and the pattern has no anchor; see [`run_plain`].
     is_plain: bool,
     phase: SubstitutionPhase,
     window: usize,
@@ -164,8 +164,8 @@ pub(super) fn gsub_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fau
 enum SubstitutionStop {
     Done,
     OutOfFuel,
-    /// A function and its arguments, together this many values, are at the window's end: the function must
-    /// be called.
+    /// A function must be called. It is at the window's end, followed by its arguments; together they are
+    /// this many values.
     Call(usize),
 }
 

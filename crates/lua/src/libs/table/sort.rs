@@ -17,7 +17,7 @@ const WINDOW: usize = 5;
 /// The next comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// No comparison yet: a part of the array begins.
+    /// No comparison is pending, because a part of the array begins.
     Part,
     /// The last element of the part is compared with the first one.
     Ends,
@@ -60,7 +60,7 @@ impl Registers<'_> {
     }
 }
 
-/// The reason why a stretch of the sort ended.
+/// The reason why the sort ended or paused.
 enum SortStop {
     Done,
     OutOfFuel,
@@ -80,7 +80,8 @@ trait Elements {
     }
 }
 
-/// A copy of a table's numbers, without a NaN: their order is consistent, so no index leaves the part.
+/// A copy of a table's numbers, none of which is NaN. Their order is therefore consistent, so no index leaves
+/// the part that is being sorted.
 struct NumberElements<'a>(&'a mut [f64]);
 
 impl Elements for NumberElements<'_> {
@@ -168,14 +169,14 @@ pub(super) fn sort_on(ctx: &mut Ctx<'_>, state: State) -> Result<NativeStep, Fau
     }
 }
 
-/// The state of sorting numbers only: no program code runs during the sort and could see the table, so a copy
-/// is sorted.
+/// The state of a sort of numbers only. No program code that could see the table runs during the sort, so a
+/// copy is sorted.
 struct NumberSort {
     sorting: Sorting,
     numbers: Vec<f64>,
 }
 
-/// The most elements of a table that are copied and written back, each in one step.
+/// Maximum number of elements of a table that are copied and written back, each in one step.
 const COPIED_MAX: usize = 1 << 20;
 
 /// A copy of the elements, if all are numbers and none is NaN, the table is writable, and the number of
@@ -361,7 +362,8 @@ fn begin_part(
     Ok(())
 }
 
-/// Both sides have reached elements that belong to the other side: exchanges them, or ends the partition.
+/// The indexes `up` and `down` have both stopped at elements that belong on the other side: exchanges these
+/// elements, or ends the partition.
 fn cross(
     state: &mut Sorting,
     elements: &mut impl Elements,

@@ -3,7 +3,8 @@
 use crate::send_buf::{Cursor, SendBuf};
 use sluice_base::heap;
 
-/// A send in flight. The kernel reads from the heap memory of `buf`, and from `message`, which do not move.
+/// A send in flight. The kernel reads from the heap memory of `buf`, and from `message`; neither of them
+/// moves.
 #[derive(Debug)]
 pub(in crate::sys::uring) struct Pending {
     pub(super) buf: SendBuf,
