@@ -84,9 +84,9 @@ pub struct Access {
     pub touch: AccessUpdate,
     /// What happens to keys whose expiry has passed.
     pub expiry: ExpiryMode,
-    /// The command was accepted elsewhere: this server's primary or the source of a slot migration has sent
-    /// it, or it is read from the AOF. Limits on clients' requests are not checked again. An import source counts as a client,
-    /// although it sees expired keys as the primary does.
+    /// Whether the command was accepted elsewhere, because this server's primary or the source of a slot
+    /// migration has sent it or because it is read from the AOF. Limits on clients' requests are then not
+    /// checked again. An import source counts as a client, although it sees expired keys as the primary does.
     pub must_obey: bool,
 }
 
