@@ -1,7 +1,7 @@
 //! Instructions and library functions, each with an operand whose length `N` the test or the example chooses:
 //! the budget that they use must grow with the operand.
 
-/// A row: the preparation, with `N` as the operand's length, and the work that is measured.
+/// An entry of `ROWS`: the code that prepares an operand of length `N`, and the work that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub ready: &'static str,

@@ -1,5 +1,5 @@
-//! The budget that an instruction or a function uses grows with its operand. `cargo xtask deep lua-charges`
-//! compares the same rows, with random lengths, with the clock.
+//! Tests that the budget which an instruction or a function uses grows with its operand. `cargo xtask deep
+//! lua-charges` runs the same programs with random lengths and measures their time.
 
 #[path = "../charges/programs.rs"]
 mod programs;

@@ -1,4 +1,4 @@
-//! Limits: exceeding one is an error of the program, and does not affect others.
+//! Tests of limits: a program that exceeds one fails with an error, and other programs are not affected.
 
 use super::common::{answer, answer_of, machine, text};
 use sluice_lua::{RunOutcome, compile};
@@ -261,7 +261,8 @@ fn what_a_program_sets_of_the_collector_is_its_own() {
         answer_of(&mut vm, "return collectgarbage('setpause', 100), collectgarbage('setstepmul', 0)"),
         "200 200"
     );
-    // If the first program had stopped the collector for this one too, this one would run out of memory.
+    // If the first program had stopped the collector for the second program, too, the second would run out of
+    // memory.
     assert_eq!(
         answer_of(
             &mut vm,
@@ -298,7 +299,8 @@ fn the_stack_of_a_run_that_is_kept_is_not_counted_behind_it() {
     assert!(vm.bytes() < base + 50_000, "{} bytes, {base} before", vm.bytes());
 }
 
-/// Lists of a million jumps: a compiler that walked a list for each added jump would take hours.
+/// The programs have lists of a million jumps. A compiler that walked a list for each added jump would take
+/// hours.
 #[test]
 fn long_lists_of_jumps_take_time_in_proportion() {
     let too_long = "test:1: control structure too long near '<eof>'";

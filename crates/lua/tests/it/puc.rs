@@ -85,9 +85,9 @@ fn programs_of_puc_print_what_they_print_there() {
             continue;
         }
         let program = std::fs::read(Path::new(&folder).join(&name)).expect("a program");
-        // Comments are in Latin-1: both interpreters get the text with replacement characters.
+        // Comments are in Latin-1, so both interpreters get the text with replacement characters.
         let program = String::from_utf8_lossy(&program);
-        // A first line for the shell is not Lua.
+        // A first line that begins with `#` is for the shell and is removed.
         let program = program
             .strip_prefix('#')
             .map_or(&*program, |rest| rest.split_once('\n').map_or("", |(_, rest)| rest));

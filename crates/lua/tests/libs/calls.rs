@@ -1,4 +1,4 @@
-//! Random calls, by family: each call is a line of Lua that records its results.
+//! Random library calls, in families. Each call is a line of Lua that records the call's results.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ fn quote(bytes: &[u8]) -> String {
     out
 }
 
-/// A string of at most `max` of the given parts.
+/// A random string of at most `max` of the given parts.
 fn joined(rng: &mut Rng, parts: &[&str], max: u64) -> Vec<u8> {
     (0..rng.below(max + 1)).flat_map(|_| one(rng, parts).as_bytes().to_vec()).collect()
 }

@@ -13,9 +13,9 @@ pub(crate) struct Peer {
     stream: BufReader<UnixStream>,
 }
 
-/// The file of the reference's log, in its folder.
+/// Name of the reference's log file, which is in `folder`.
 const LOG: &str = "log";
-/// Lines shown from the log of a reference that has ended.
+/// Number of lines that are shown from the log of a reference that has ended.
 const LOG_SHOWN: usize = 60;
 
 /// Longest wait for a reply.
