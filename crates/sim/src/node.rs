@@ -99,9 +99,9 @@ struct Seat {
     peer: Peer,
     buf: Vec<u8>,
     parser: Parser,
-    /// A request of the session is deferred.
+    /// Whether a request of the session is deferred.
     waits: bool,
-    /// No further requests of the session are executed.
+    /// Whether no further requests of the session are executed.
     is_shut: bool,
     /// Replies that were sent to a client.
     out: Vec<u8>,
@@ -152,7 +152,7 @@ pub struct SimNode {
     next_cron_ns: u64,
     seats: Vec<Seat>,
     load: Option<(u64, Box<LoadJob>)>,
-    /// A load has ended, and the engine has not taken over its result yet.
+    /// Whether a load has ended whose result the engine has not taken over yet.
     has_loaded: bool,
     rng: Rng,
     /// The connection that the link asks for: its attempt, and the node to connect to.

@@ -1,4 +1,4 @@
-//! The messages that hosts have exchanged: each message that a node of ours sends is checked against them.
+//! Records the messages that hosts have exchanged, and checks each message of a node of ours against them.
 
 use crate::cluster::host::{Host, OwnWord};
 use crate::cluster::queue::HostId;
@@ -164,7 +164,8 @@ impl Ledger {
                 *dropped = sets::and(dropped, &owned_by(map, *primary));
             }
         }
-        // Earlier claims are forgotten: the next claim of each primary is compared with the new owners.
+        // Earlier claims are forgotten, so that the next claim of each primary is compared with the new
+        // owners.
         self.claims.retain(|(to, _), _| *to != number);
     }
 
@@ -287,9 +288,9 @@ impl Ledger {
             let at = self.reports.get(&(number, *voter, about));
             at.is_some_and(|at| now_ns - at <= limit_ns)
         };
-        // The number of voters is that at the end of the step before (F-20). The report of a voter of that
-        // moment counts, too: the extensions of the message, which follow its gossip, may have removed it
-        // from the table (G-21).
+        // The number of voters is the one at the end of the previous step (F-20). The report of a node that
+        // was a voter then counts, too, because the message's extensions, which follow its gossip, may have
+        // removed this node from the table (G-21).
         let now: BTreeSet<NodeId> = view.voters().copied().collect();
         let before = self.voters.get(&number).unwrap_or(&now);
         let votes = now.union(before).filter(|voter| **voter != view.me && is_fresh(voter)).count()

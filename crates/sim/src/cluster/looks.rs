@@ -11,7 +11,7 @@ pub(super) struct Looks {
     pub(super) follows_dead: BTreeMap<usize, u64>,
     /// When a node was last out of contact with a quorum.
     pub(super) minority: BTreeMap<usize, u64>,
-    /// Whether nodes restart in a calm season: they may be suspected, but not FAIL.
+    /// Whether nodes restart in a calm season, so that they may be suspected, but not FAIL.
     pub(super) bears_suspicion: bool,
     /// Whether clients write keys.
     pub(super) writes: bool,

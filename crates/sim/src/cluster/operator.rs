@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Makes a replica of a node that no longer exists follow another primary, or resets the replica if it
-    /// knows no other.
+    /// knows no other primary.
     fn leave(&mut self, host: usize, view: &View, id: NodeId, views: &[(usize, View)]) -> Result<(), String> {
         if view.own().role != Role::Replica(Some(id)) {
             return Ok(());

@@ -6,7 +6,7 @@ use sluice_base::Rng;
 /// The kind of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Season {
-    /// A phase with all faults, a phase without, then one node dies.
+    /// A phase with all faults, then a phase without faults, then one node dies.
     Storm,
     /// Delays and late ticks below a quarter of the node timeout, slow disks, wall clocks that jump: no node
     /// becomes FAIL (S-29, S-30).
@@ -25,7 +25,7 @@ pub(super) enum Season {
     Votes,
     /// A replica's old messages arrive after the news of its promotion.
     LateWords,
-    /// MEETs are lost, and the other node is of version 8.0.
+    /// MEETs are lost, and the only stock node is of version 8.0.
     LostMeetings,
     /// Two primaries claim a slot with one epoch.
     OneEpoch,

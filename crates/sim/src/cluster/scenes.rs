@@ -105,8 +105,8 @@ impl World {
         Ok(())
     }
 
-    /// A node that all others have forgotten tries to come back by itself: it is not admitted while it
-    /// is on the list, nor later (S-32). After a reset it may be met.
+    /// A node that all others have forgotten tries to come back by itself. It is admitted neither while it is
+    /// on the lists of forgotten nodes nor later (S-32). After a reset it may be met.
     fn forget_one(&mut self) -> Result<(), String> {
         let last = self.hosts.len() - 1;
         let Some(id) = self.hosts[last].id() else { return Ok(()) };
@@ -160,7 +160,7 @@ impl World {
         self.come_back(last)
     }
 
-    /// Two primaries lose their only replicas: replicas of the third primary, which has three, move to them
+    /// Two primaries lose their only replicas. Replicas of the third primary, which has three, move to them
     /// one by one until the third has only as many as it must keep (S-37). Then the dead nodes come back.
     fn orphan_two(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
@@ -252,7 +252,7 @@ impl World {
     }
 
     /// A replica's messages from before its promotion arrive after the news of the promotion, on the
-    /// replica's own connection (W-15). The old primary stays dead: its other replicas follow the new one
+    /// replica's own connection (W-15). The old primary stays dead, and its other replicas follow the new one
     /// (V#3468).
     fn late_words(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;

@@ -7,8 +7,8 @@ use super::world::MovesWorld;
 use crate::net::NodeId;
 use std::collections::BTreeSet;
 
-/// Time after an operator's order, ns, within which a failover counts as forced: an election may have
-/// to be repeated.
+/// Time after an operator's order, ns, within which a failover counts as forced. It is long because an
+/// election may have to be repeated.
 const FORCED_NS: u64 = 10_000_000_000;
 
 impl MovesWorld {

@@ -1,4 +1,5 @@
-//! Reports about slots of other nodes (E-20), and two primaries of one shard with one epoch (E-6).
+//! Scenarios with reports about slots of other nodes (E-20), and with two primaries of one shard that have
+//! the same epoch (E-6).
 
 use super::*;
 

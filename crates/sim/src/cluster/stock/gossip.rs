@@ -30,7 +30,7 @@ impl Stock {
         drawn
     }
 
-    /// Handles the entries of a message (G-10); none if one of them has an invalid id (G-11).
+    /// Handles the entries of a message (G-10), or none of them if one has an invalid id (G-11).
     pub(super) fn entries(&mut self, sender: Option<NodeId>, gossip: &Gossip<'_>) {
         for entry in gossip.entries() {
             match self.nodes.contains_key(&entry.node) {

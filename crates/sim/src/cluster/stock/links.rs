@@ -34,7 +34,7 @@ impl Stock {
         Link::Stock(self.add_link(None, false, peer, local))
     }
 
-    /// A dialled connection is established: sends PING, or MEET if the node has that flag (G-6).
+    /// Sends PING on a dialled connection that is now established, or MEET if the node has that flag (G-6).
     pub(in crate::cluster) fn connected(&mut self, now: u64, number: u64) {
         self.now = now;
         if let Some(id) = self.links.get(&number).and_then(|link| link.node) {

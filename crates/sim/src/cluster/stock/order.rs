@@ -83,7 +83,7 @@ impl Stock {
         self.settle();
     }
 
-    /// Steps 6 to 13 of a message.
+    /// Does steps 6 to 13 of processing a message.
     fn message(&mut self, number: u64, header: &BusHeader<'_>, body: &MessageBody<'_>) {
         let sender = self.sender_of(number, header);
         if let Some(sender) = sender {
