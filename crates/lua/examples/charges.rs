@@ -42,7 +42,7 @@ fn cost(source: &str) -> Option<(f64, f64)> {
     matches!(outcome, RunOutcome::Done).then_some((spent.as_secs_f64() * 1e9, units as f64))
 }
 
-/// Nanoseconds for a unit of a row's work with an operand of this length; `None` if the work takes few
+/// Nanoseconds for a unit of the row's work with an operand of this length; `None` if the work takes too few
 /// units, or a program fails.
 fn unit_ns(row: &Row, len: u64) -> Option<f64> {
     let ready = format!("local N = {len} {}", row.ready);

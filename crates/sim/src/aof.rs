@@ -37,8 +37,8 @@ pub struct AofWriter {
     /// The fault that was reported to the engine.
     fault: Option<Refusal>,
     retry_ns: u64,
-    /// The earliest time of the next sync. `sync` has, for the sync under way, the time of its end, the bytes
-    /// of the log that it covers, and the position after them.
+    /// The earliest time of the next sync. `sync` describes the sync in progress: the time of its end, the
+    /// bytes of the log that it covers, and the position after them.
     next_sync_ns: u64,
     sync: Option<(u64, usize, u64)>,
     /// Duration of a sync, and time between the beginnings of two syncs, ns.
@@ -153,8 +153,8 @@ impl AofWriter {
         }
     }
 
-    /// Begins a new log after the units taken so far: the cut of a rewrite. On an error the
-    /// old log continues.
+    /// Makes the cut of a rewrite: a new log begins after the units taken so far. On an error the old log
+    /// continues.
     pub fn cut(&mut self, rng: &mut Rng) -> Result<(), Refusal> {
         self.is_cut = false;
         self.write_waiting(rng)?;

@@ -53,9 +53,9 @@ pub type Refusal = &'static str;
 struct AofLog {
     bytes: Vec<u8>,
     durable: usize,
-    /// A sync of the log has failed.
+    /// Whether a sync of the log has failed.
     is_lost: bool,
-    /// A crash has cut off the log's end after a failed sync.
+    /// Whether a crash has cut off the log's end after a failed sync.
     is_cut_off: bool,
 }
 
@@ -195,7 +195,7 @@ impl Disk {
         self.lock().in_force.as_ref().and_then(|in_force| in_force.logs.last().copied())
     }
 
-    /// Bytes of all files that a start reads, and of the base alone.
+    /// Number of bytes of all files that a start reads, and of the base alone.
     pub fn sizes(&self) -> (u64, u64) {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return (0, 0) };
@@ -205,7 +205,7 @@ impl Disk {
 
     /// Whether a start after a crash at this moment would read this key, whose write was promised to be
     /// durable. A command whose end a crash has cut off does not count, nor do the logs after a log that has
-    /// lost its end: a start may refuse them, and [`Disk::repair`] leaves them out.
+    /// lost its end, because a start may refuse them, and [`Disk::repair`] leaves them out.
     pub fn has_durably(&self, key: &[u8]) -> bool {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return false };

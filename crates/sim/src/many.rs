@@ -90,9 +90,9 @@ struct ManyNodes<'a> {
     wire: VecDeque<OnTheWay>,
     /// Writes of `nodes.conf`: time of the end, node, and generation.
     disks: VecDeque<(u64, usize, Generation)>,
-    /// Messages and bytes since the last reset of these counts.
+    /// Numbers of messages and bytes that were sent since the last reset of these counts.
     sent: (u64, u64),
-    /// All messages since the start.
+    /// Number of all messages since the start.
     messages: u64,
 }
 

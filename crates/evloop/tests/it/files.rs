@@ -61,7 +61,7 @@ fn run(lp: &mut AnyLoop, file: FileId, op: FileOp) -> FileDone {
     done
 }
 
-/// The number of bytes moved, or the errno.
+/// The number of bytes that were read or written, or the errno.
 fn outcome(done: &FileDone) -> Result<usize, i32> {
     match &done.error {
         None => Ok(done.bytes),
@@ -310,7 +310,7 @@ fn what_is_always_ready_is_served_too() {
     });
 }
 
-/// Every operation ends once and returns its buffer, cancelled or not.
+/// Every operation, whether cancelled or not, ends once and returns its buffer.
 #[test]
 fn a_cancelled_operation_ends_once_and_its_buffer_comes_home() {
     on_each(|mut lp| {

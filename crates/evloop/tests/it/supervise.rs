@@ -1,4 +1,5 @@
-//! The example `supervise` on every driver: files, FIFOs, children and timers together, as in a real program.
+//! Runs the example `supervise` on every driver: files, FIFOs, children and timers together, as in a real
+//! program.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! Compares hashes of the keyspace with maps: random changes, renames, copies, fields that expire, and a cut
-//! (a point-in-time view) in between; the invariants of every database are checked after each step.
+//! Compares hashes of the keyspace with maps, under random changes, renames, copies and expiries of fields,
+//! and during cuts (point-in-time views). The invariants of every database are checked after each step.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, Now, Rng};
@@ -42,7 +42,7 @@ struct Twin {
     model: Model,
     now_ms: i64,
     rng: Rng,
-    /// If set, values are about 100 bytes long, so hashes are reported as a hash table, and grow and shrink
+    /// Whether values are about 100 bytes long. Then hashes are encoded as a hash table, and grow and shrink
     /// around the largest length that a block holds.
     has_long_values: bool,
 }

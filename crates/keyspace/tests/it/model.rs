@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const SEED: HashSeed = HashSeed { k0: 11, k1: 12 };
 const DATABASES: usize = 2;
 
-/// A key of the oracle.
+/// The value, the expiry and the encoding that the oracle expects of a key.
 #[derive(Clone, Debug, PartialEq)]
 struct Item {
     value: Vec<u8>,
@@ -491,7 +491,7 @@ impl Twin {
                 assert_same(&seen(entry), entry.key(), item);
             });
             assert_eq!(walked, scanned.len());
-            // A key that only the oracle has must have expired; the database deleted it at a look-up.
+            // A key that only the oracle has must have expired, so that the database deleted it at a look-up.
             for (key, item) in self.models[db].iter().filter(|(key, _)| !scanned.contains(*key)) {
                 assert!(item.expiry.is_some_and(|at| at < self.now_ms), "lost {key:?}");
                 assert_eq!(self.mode, ExpiryMode::Delete);
@@ -864,7 +864,7 @@ fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
     ] {
         assert!(twin.done.get(name).is_some_and(|count| *count > 10), "{name} was hardly done");
     }
-    // After all keys were removed one by one, no memory may be left.
+    // Once all keys are removed one by one, no memory may remain in use.
     for db in 0..DATABASES {
         let keys: Vec<Vec<u8>> = twin.models[db].keys().cloned().collect();
         for key in keys {

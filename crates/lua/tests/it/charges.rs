@@ -8,7 +8,7 @@ use super::common::machine;
 use programs::{ROWS, Row};
 use sluice_lua::{RunOutcome, Vm, compile};
 
-/// Maximum bytes, or elements of a list, that may be processed for one unit of the budget.
+/// Maximum number of bytes, or of a list's elements, that may be processed for one unit of the budget.
 const PER_UNIT_MAX: u64 = 64;
 
 /// Units of the budget that a program uses with an operand of this length; `None` if it fails.

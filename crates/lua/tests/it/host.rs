@@ -203,7 +203,7 @@ fn pinned_functions_outlive_the_run_that_made_them_until_they_are_unpinned() {
         }
         assert_eq!(called(&mut vm, pins[0]), "3100000041");
         assert!(vm.unpin(pins[0]) && !vm.unpin(pins[0]));
-        // A pin is not valid for the new value in its slot.
+        // After `unpin`, a pin is not valid for the new value in its slot.
         let other = vm.pin(Value::TRUE);
         assert_eq!((vm.pinned(pins[0]), vm.pinned(other)), (Value::NIL, Value::TRUE));
         assert!(vm.unpin(other) && vm.unpin(pins[1]));

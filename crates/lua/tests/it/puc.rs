@@ -1,5 +1,5 @@
-//! The small programs in PUC's sources of Lua 5.1 (`test/`), compared with the stock interpreter.
-//! `cargo xtask deep lua` fetches both; a plain test run has neither, and skips the comparison.
+//! Compares the small programs in PUC's sources of Lua 5.1 (`test/`) with the stock interpreter. `cargo xtask
+//! deep lua` fetches both; a plain test run has neither, and skips the comparison.
 
 use sluice_lua::{RunOutcome, Vm, compile};
 use std::path::Path;
@@ -22,8 +22,8 @@ const LEFT_OUT: [(&str, &str); 8] = [
     ("xd.lua", "reads standard input"),
 ];
 
-/// Adds functions to a program: `print` and `io.write` append to a table, `os` and `arg` are replaced. The
-/// whole output is returned as a string that ends with the outcome.
+/// Puts substitutes in front of a program: `print` and `io.write` append to a table, and `os` and `arg` are
+/// replaced. The program returns its whole output as a string that ends with the outcome.
 fn wrapped(program: &str) -> String {
     format!(
         "local out = {{}}\n\

@@ -95,8 +95,8 @@ fn scalar(rng: &mut Rng) -> String {
     }
 }
 
-/// An index that is not a small integer. Large integers are left out, because they would take the reference
-/// minutes.
+/// A random index that is not a small integer. Large integers are left out, because they would take the
+/// reference minutes.
 fn odd_index(rng: &mut Rng) -> String {
     one(rng, &["nil", "'x'", "{}", "true", "'3'", "1.7", "2.5", "(0/0)"]).into()
 }
@@ -318,7 +318,7 @@ fn tables(rng: &mut Rng) -> String {
     }
 }
 
-/// A value whose text is the same in every process.
+/// A random value whose text is the same in every process.
 fn mixed(rng: &mut Rng) -> String {
     match rng.below(3) {
         0 => quote(&any_text(rng)),
@@ -410,7 +410,7 @@ fn bit(rng: &mut Rng) -> String {
     format!("e(bit.{name}{}{})", if arguments.is_empty() { "" } else { ", " }, arguments.join(", "))
 }
 
-/// A value that may contain tables.
+/// A random value, which may contain tables.
 fn value(rng: &mut Rng, depth: u64) -> String {
     if depth == 0 || rng.below(3) == 0 {
         return scalar(rng);

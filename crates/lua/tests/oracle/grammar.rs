@@ -145,7 +145,7 @@ impl Writer<'_> {
     }
 
     fn statement(&mut self, depth: u32) {
-        // A function may have at most two hundred local variables.
+        // Lua allows at most 200 local variables in a function.
         if depth == 0 || self.locals.len() > 60 {
             let expr = self.list(2);
             return self.put(&format!("S({expr})\n"));

@@ -94,7 +94,7 @@ impl Peer {
     }
 }
 
-/// Waits 5 ms.
+/// Waits 5 ms, and returns `None` so that the caller tries again.
 fn pause<T>() -> Option<T> {
     std::thread::sleep(Duration::from_millis(5));
     None

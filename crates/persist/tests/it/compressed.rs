@@ -234,8 +234,8 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(error(&long).1, Problem::Frame("the LZ4 frame does not have the announced length"));
 }
 
-/// A block of a few bytes cannot make the reader reserve the size that the frame allows, and the blocks
-/// of a whole file of such blocks are decompressed one by one.
+/// A block of a few bytes cannot make the reader reserve the size that the frame allows. A whole file of such
+/// blocks is decompressed block by block.
 #[test]
 fn memory_grows_with_what_is_there() {
     let zeros = vec![0; 4 << 20];

@@ -520,7 +520,7 @@ fn a_file_in_pieces_reads_as_the_whole_one() {
     assert!(outline(&file, 1000, ReadOptions { checksum: false, ..options }).is_ok());
 }
 
-/// An announced length costs nothing: the reader takes the bytes that arrive and waits.
+/// An announced length reserves nothing, because the reader takes the bytes that arrive and waits for more.
 #[test]
 fn announced_lengths_are_not_believed() {
     let huge = b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff";

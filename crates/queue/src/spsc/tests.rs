@@ -19,7 +19,7 @@ fn random_operations_agree_with_a_twin() {
                     let (ours, theirs) = (producer.stage(next), twin.push(next));
                     assert_eq!(ours, theirs);
                     staged = if ours.is_ok() { staged + 1 } else { 0 };
-                    // Looking for room commits the values staged before.
+                    // Looking for room commits the values that were staged before.
                     staged = if producer.has_staged() { staged } else { 0 };
                     next += 1;
                 }

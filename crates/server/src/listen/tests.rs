@@ -85,7 +85,7 @@ fn what_is_kept_for_priority_is_closed_to_others_alone() {
         // places of ordinary clients, but only against the total.
         ((5, 4, 3), None, None),
         ((6, 4, 3), Some(Ordinary), Some(Priority)),
-        // All places are reserved, or more places than there are.
+        // All places are reserved, or even more than there are.
         ((0, 0, 6), Some(Ordinary), None),
         ((1, 1, 100), Some(Ordinary), None),
         // No place is reserved.

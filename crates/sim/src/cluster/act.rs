@@ -57,8 +57,8 @@ pub(super) enum Act {
     Pause,
     Unpause,
     Map(Arc<SlotMap>),
-    /// A stock node has won an election by these votes: each with its voter and the epoch in which
-    /// it was given.
+    /// A stock node has won an election by these votes, each with its voter and the epoch in which it was
+    /// given.
     Won {
         epoch: u64,
         votes: Vec<(NodeId, u64)>,

@@ -100,8 +100,8 @@ impl World {
                 SavedRole::Unknown => Role::Unknown,
             };
             let is_same = view.nodes.get(&node.id).is_some_and(|seen| {
-                // Epochs are compared for voters only: a replica's line has its primary's epoch, which a
-                // start does not read.
+                // Epochs are compared for voters only, because a replica's line has its primary's epoch,
+                // which a start does not read.
                 let is_epoch = !seen.is_voter() || seen.epoch == node.config_epoch.0;
                 seen.role == role && seen.slots == node.slots && is_epoch
             });
@@ -145,9 +145,9 @@ fn agrees(
         if seen.role != truth.role {
             return differs("role", format!("{:?}", seen.role), format!("{:?}", truth.role));
         }
-        // Epoch 0 need not agree for a primary that was a replica before: a replica's own epoch is in no
-        // file, so the primary begins at 0 again, while other nodes remember the former epoch. With its
-        // first slots a node of ours takes a new epoch (E-7), while a stock node stays at 0.
+        // Epoch 0 need not agree for a primary that was a replica before, because a replica's own epoch is in
+        // no file. The primary therefore begins at 0 again, while other nodes remember the former epoch. With
+        // its first slots a node of ours takes a new epoch (E-7), while a stock node stays at 0.
         let is_lost = truth.role == Role::Primary && (!truth.is_voter() || stock.contains(id));
         // Other nodes may keep a higher epoch that the node announced without having it in its file. Their
         // views are right, because another node may have yielded to that epoch.

@@ -1,4 +1,4 @@
-//! Builds a cluster without faults: epochs, slots, meetings, replicas.
+//! Builds a cluster without faults: gives the nodes epochs and slots, lets them meet, and makes replicas.
 
 use crate::cluster::act::Order;
 use crate::cluster::plan::Part;

@@ -151,8 +151,8 @@ impl World {
             Fault::Freeze => {
                 self.met.freezes += 1;
                 let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
-                // A suspension does not shorten an earlier one that is still under way: waiting events keep
-                // waiting until the end of the longer one.
+                // A suspension does not shorten an earlier one that is still in progress, because waiting
+                // events keep waiting until the end of the longer one.
                 self.hosts[host].frozen_ns = self.hosts[host].frozen_ns.max(until_ns);
                 Ok(())
             }

@@ -247,7 +247,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that a voter votes for one candidate in an epoch (S-21), and that a vote was in a durable
+    /// Checks that a voter votes for only one candidate in an epoch (S-21), and that a vote was in a durable
     /// file before it is sent (S-23).
     fn vote(&mut self, host: &Host, to: Option<NodeId>, header: &BusHeader<'_>) -> Result<(), String> {
         self.votes_given += 1;
@@ -302,7 +302,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// An id in a view whose host belongs to another group than `group`, if there is any.
+    /// The id, if there is one, of a node in the view whose host belongs to another group than `group`.
     pub(super) fn strangers(&self, view: &View, group: usize, hosts: &[Host]) -> Option<NodeId> {
         let is_strange = |id: &&NodeId| self.ids.get(id).is_some_and(|host| hosts[*host].group != group);
         view.nodes.keys().find(is_strange).copied()

@@ -127,7 +127,7 @@ impl World {
         let minority_ns = self.looks.minority.get(&host).copied().unwrap_or(0).max(record.started_ns);
         let waited_ms = (self.now_ns - minority_ns) / MS;
         let was_out = self.looks.minority.get(&host).is_some_and(|at| *at > record.started_ns);
-        // The tolerance includes a late tick: the node's own last check may be earlier than this one.
+        // The tolerance includes a late tick, because the node's own last check may be earlier than this one.
         let tolerance_ms = 3 * LOOK_MS + timeout / 20 + self.plan.late_tick_ms;
         if began && was_out && waited_ms + tolerance_ms < rejoin_ms {
             return Err(format!("F-23: node {host} serves {waited_ms} ms after it was in a minority"));

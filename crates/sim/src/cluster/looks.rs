@@ -3,8 +3,8 @@
 use sluice_cluster::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For conditions that must end soon, the times, ns, at which they began; and other state between two
-/// rounds of checks.
+/// State between two rounds of checks. For conditions that must end soon, it has the times, ns, at which they
+/// began.
 #[derive(Default)]
 pub(super) struct Looks {
     pub(super) two_owners: BTreeMap<(usize, usize), u64>,
@@ -23,7 +23,8 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Notes the voters that a node knows now. Returns since when it has known the same ones, ns.
+    /// Notes the voters that a node knows now. Returns since when the set of its voters has been the same,
+    /// ns.
     pub(super) fn voters_since<'a>(
         &mut self,
         host: usize,

@@ -50,7 +50,7 @@ struct Pipe {
     slow_ns: u64,
 }
 
-/// A connection; end 0 has dialled.
+/// A connection, which its end 0 has dialled.
 pub(super) struct Conn {
     pub(super) ends: [Option<End>; 2],
     /// The hosts at both ends, also after an end is closed.
@@ -217,7 +217,7 @@ impl Net {
         }
     }
 
-    /// A random connection, or `None` without any.
+    /// A random connection; `None` if there is none.
     pub(super) fn any(&self, rng: &mut Rng) -> Option<ConnId> {
         let at = rng.below(self.conns.len() as u64) as usize;
         self.conns.keys().nth(at).copied()
@@ -248,7 +248,7 @@ impl Net {
         self.cuts.contains(&(from, to))
     }
 
-    /// Ends the cuts for which `is_mended` is true: the waiting messages arrive one after another.
+    /// Ends the cuts for which `is_mended` is true. The waiting messages then arrive one after another.
     pub(super) fn mend(
         &mut self,
         is_mended: impl Fn(HostId, HostId) -> bool,

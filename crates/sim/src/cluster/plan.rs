@@ -8,8 +8,8 @@ use sluice_base::Rng;
 pub(super) enum Season {
     /// A phase with all faults, then a phase without faults, then one node dies.
     Storm,
-    /// Delays and late ticks below a quarter of the node timeout, slow disks, wall clocks that jump: no node
-    /// becomes FAIL (S-29, S-30).
+    /// Delays and late ticks below a quarter of the node timeout, slow disks, and wall clocks that jump. No
+    /// node may become FAIL (S-29, S-30).
     Calm,
     /// All nodes restart, the `moved` ones at other addresses; the `named` nodes have a host name.
     Moved { named: Share, moved: Share },

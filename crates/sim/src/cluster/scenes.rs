@@ -121,8 +121,8 @@ impl World {
         };
         let listed_ms = self.plan.blacklist_ttl_s * 1_000;
         for at_ms in (0..listed_ms + 12 * self.plan.timeout_ms).step_by(100) {
-            // The forgotten node is sometimes ordered to meet another one, too: its MEET then has an id
-            // that is on the list of forgotten nodes.
+            // The forgotten node is sometimes ordered to meet another one, too. Its MEET then has an id that
+            // is on the list of forgotten nodes.
             if self.rng.below(20) == 0 && at_ms + self.plan.timeout_ms + 1_000 < listed_ms {
                 let to = self.rng.below(last as u64) as usize;
                 self.meet(last, to)?;
@@ -206,8 +206,8 @@ impl World {
         })
     }
 
-    /// Two primaries that are cut off from each other take the same epoch, and one of them takes a slot
-    /// of the other. Neither yields to an equal epoch: the collision changes one of the epochs, and the node
+    /// Two primaries that are cut off from each other take the same epoch, and one of them takes a slot of
+    /// the other. Neither yields to an equal epoch. The collision changes one of the epochs, and the node
     /// with the higher one gets the slot (E-6, E-10).
     fn claim_at_one_epoch(&mut self) -> Result<(), String> {
         for _ in 0..4 {

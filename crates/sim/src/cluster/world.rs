@@ -592,7 +592,7 @@ impl World {
         self.carry_out(number)
     }
 
-    /// Ends a process. `is_loud`: its connections are closed at once, which its peers notice.
+    /// Ends a process. If `is_loud`, its connections are closed at once, which its peers notice.
     pub(super) fn crash(&mut self, number: HostId, is_loud: bool) {
         if !self.is_alive(number) {
             return;

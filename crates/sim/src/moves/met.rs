@@ -11,7 +11,7 @@ pub struct MovesMet {
     pub cancelled: u64,
     /// Moves whose source's process ended first, so that no log has their end.
     pub forgotten: u64,
-    /// Refused MIGRATESLOTS.
+    /// MIGRATESLOTS commands that were refused.
     pub refused: u64,
     pub answered: u64,
     /// Writes that count: answered and, where there are replicas, acknowledged by one.

@@ -187,8 +187,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Does one step: advances the time, starts nodes, advances the clients, opens connections, runs an iteration
-    /// of each node that is not suspended, and makes the checks.
+    /// Does one step: advances the time, starts nodes, advances the clients, opens connections, runs an
+    /// iteration of each node that is not suspended, and makes the checks.
     pub(super) fn step(&mut self) -> Result<(), String> {
         self.steps += 1;
         let ms = 1 + self.rng.below(self.plan.step_ms);

@@ -180,8 +180,8 @@ impl Scene {
         self.news.extend(news);
     }
 
-    /// The newest number that was published as durable. While the files are not in force: the newest number
-    /// that must survive.
+    /// The newest number that was published as durable or, while the files are not in force, the newest
+    /// number that must survive.
     fn promised(&self) -> u64 {
         if self.is_in_force { self.shared.durable() / RECORD } else { self.kept }
     }

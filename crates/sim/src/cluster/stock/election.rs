@@ -9,8 +9,8 @@ use sluice_cluster::SlotSet;
 use sluice_cluster::wire::{BusHeader, MessageBody, MessageFlags, MessageType, NodeFlags};
 
 impl Stock {
-    /// This node's replication offset (N-8): a primary's grows with time while writes are not paused; a
-    /// replica has the offset that its primary has sent last.
+    /// This node's replication offset (N-8). A primary's offset grows with time while writes are not paused;
+    /// a replica has the offset that its primary sent last.
     pub(in crate::cluster) fn offset(&self) -> u64 {
         if self.own().has(NodeFlags::PRIMARY) {
             written(self.manual.paused_ms.unwrap_or(self.now))
@@ -67,7 +67,7 @@ impl Stock {
         self.gossip(number, MessageType::Ping);
     }
 
-    /// CLUSTER FAILOVER of a replica, with or without FORCE (M1, M7).
+    /// Executes CLUSTER FAILOVER at this replica, with or without FORCE (M1, M7).
     pub(super) fn begin_manual(&mut self, is_forced: bool) {
         self.clear_manual();
         self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
