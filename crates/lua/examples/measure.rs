@@ -1,5 +1,5 @@
-//! What the Lua machine costs besides executing instructions: `cargo run --release -p sluice-lua --example
-//! measure`.
+//! Measures what the Lua machine costs besides executing instructions: `cargo run --release -p sluice-lua
+//! --example measure`.
 //!
 //! Measures runs of short programs, each from its start to the freeing of its objects; slices of the
 //! collector over heaps of about 100 MB; and the bytes of large tables and the time to free them.

@@ -28,8 +28,8 @@ fn streams_are_understood_as_the_reference_understands_them() {
     assert!((1000..9000).contains(&failed), "a mix is wanted, not {failed} errors of 10,000");
 }
 
-/// The replies to the requests that this parser finds, as far as the comparison needs them. A request other
-/// than PING and ECHO gets only `unknown`.
+/// The replies to the requests that this parser finds, as far as the comparison needs them. Any request other
+/// than a valid PING or ECHO gets only `unknown`.
 fn understood(stream: &[u8]) -> (Vec<Value>, State) {
     let limits = ParseLimits::new(AuthState::Authenticated, 512 << 20, 1 << 20);
     let mut requests = Requests::new();

@@ -102,7 +102,7 @@ fn ev_wp3_jobs_of_two_lengths_both_end() {
     });
 }
 
-/// A value that a job captures. The counter counts the drops of such values.
+/// A value that a job captures. The counter has the number of such values that were dropped.
 struct Owned(Arc<AtomicU64>);
 
 impl Drop for Owned {

@@ -1,5 +1,5 @@
 //! Compares the keyspace with a map: random commands must have the same results, and the contents and the
-//! invariants of every database are checked again and again.
+//! invariants of every database are checked regularly.
 
 mod held;
 
@@ -537,7 +537,7 @@ fn contents(keyspace: &Keyspace) -> Contents {
 struct OpenCut {
     wanted: Contents,
     given: Contents,
-    /// Databases with the former contents of emptied ones; the cut goes on in them.
+    /// The databases that were emptied during the cut, with their former contents, in which the cut goes on.
     detached: Vec<Db>,
 }
 

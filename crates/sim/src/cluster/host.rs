@@ -59,7 +59,8 @@ pub(super) struct Host {
     pub(super) frozen_ns: u64,
     /// When the first event that waits for the suspended process happened, ns.
     pub(super) stands_since_ns: u64,
-    /// When the process of a voter last continued after a suspension longer than the node timeout, ns.
+    /// When the process of a voter of ours last continued after a suspension of more than the node timeout
+    /// (at least 500 ms), ns.
     pub(super) stood_until_ns: Option<u64>,
     /// The events that wait for the suspended process, in order.
     pub(super) waiting: Vec<Event>,

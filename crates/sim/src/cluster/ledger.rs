@@ -23,7 +23,7 @@ pub(super) struct Ledger {
     ballots: BTreeMap<(NodeId, u64), BTreeSet<NodeId>>,
     /// The winner of an epoch in a group (S-20).
     winners: BTreeMap<(usize, u64), NodeId>,
-    /// By receiver and sender, when bytes last arrived.
+    /// By receiver and sender, when a whole message last arrived.
     pub(super) heard: BTreeMap<(HostId, HostId), u64>,
     /// By host, reporter and subject, when the subject was last reported to the host.
     reports: BTreeMap<(HostId, NodeId, NodeId), u64>,
@@ -192,8 +192,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that a replica sends the flag MY_PRIMARY_FAIL only while its primary is FAIL, or shortly
-    /// after (F-9). `view` is the sender's view at the end of the step that made the header.
+    /// Checks that a replica sends the flag MY_PRIMARY_FAIL only while its primary is FAIL, or shortly after
+    /// (F-9). The primary's state is that in the sender's view at the end of the step that made the header.
     fn mourns_the_dead(
         &mut self,
         (number, host): (HostId, &Host),
@@ -288,9 +288,10 @@ impl Ledger {
             let at = self.reports.get(&(number, *voter, about));
             at.is_some_and(|at| now_ns - at <= limit_ns)
         };
-        // The number of voters is the one at the end of the previous step (F-20). The report of a node that
-        // was a voter then counts, too, because the message's extensions, which follow its gossip, may have
-        // removed this node from the table (G-21).
+        // The node uses the number of voters at the end of its previous step (F-20). This check uses the
+        // present number or the one before the last gossip about a failure, whichever is smaller. The report
+        // of a node that was a voter then counts, too, because the message's extensions, which follow its
+        // gossip, may have removed this node from the table (G-21).
         let now: BTreeSet<NodeId> = view.voters().copied().collect();
         let before = self.voters.get(&number).unwrap_or(&now);
         let votes = now.union(before).filter(|voter| **voter != view.me && is_fresh(voter)).count()

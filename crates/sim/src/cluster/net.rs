@@ -24,7 +24,7 @@ pub(super) struct Delays {
     /// One of this many directions of connections stays slow; 0 for none.
     pub(super) slow_one_in: u64,
     pub(super) slow_ms: u64,
-    /// One of this many messages is split into pieces.
+    /// One of this many messages is split into pieces; 0 for none.
     pub(super) split_one_in: u64,
 }
 

@@ -73,7 +73,7 @@ pub(super) struct HostPlan {
     pub(super) drift_ppm: i64,
 }
 
-/// Weights of the faults: when a fault is caused, its kind is drawn by these weights; 0 for never.
+/// Weights by which the kind of a fault is drawn; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultRates {
     pub(super) crash: u64,

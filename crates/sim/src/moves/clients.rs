@@ -203,7 +203,7 @@ impl MovesWorld {
     }
 }
 
-/// Whether a job in this state has ended.
+/// Whether a job (a move of slots) in this state has ended.
 pub(super) fn is_over(state: &str) -> bool {
     matches!(state, "success" | "failed" | "cancelled")
 }

@@ -32,7 +32,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Checks that a node hides or exports slots only for a job that is not finished (H-29).
+    /// Checks that a primary hides slots, and that a node exports slots, only for a job that is not finished
+    /// (H-29).
     fn has_no_bit_without_job(&mut self, id: NodeId) -> Result<(), String> {
         let Some(node) = &mut self.hosts[id].node else { return Ok(()) };
         let exports = slot_exports(&mut node.engine).map_or(0, |exports| exports.jobs().count());
@@ -135,7 +136,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Runs until all nodes agree and no job is under way.
+    /// Runs until all nodes agree and no move of slots is in progress.
     pub(super) fn come_together(&mut self) -> Result<(), String> {
         let end_ns = self.now.mono_ns + TOGETHER_MS * MS;
         self.rests_ns = self.now.mono_ns + WRITTEN_MS * MS;

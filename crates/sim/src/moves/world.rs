@@ -32,7 +32,7 @@ pub(super) struct MovesHost {
     has_left_out: bool,
     /// Until when a failover here counts as forced by an operator, ns.
     pub(super) forced_until_ns: u64,
-    /// The node's primary at the last look.
+    /// The node's primary that was noted last.
     followed: Option<NodeId>,
     /// The node's imports at the last step: names and slots.
     pub(super) imports: Vec<(Vec<u8>, Vec<u16>)>,
@@ -244,7 +244,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Notes the node's present primary. If the node has taken the place of its primary since the last look,
+    /// Notes the node's present primary. If the node has taken the place of the primary that was noted last,
     /// notes in the ledger which writes may be lost.
     fn follow_roles(&mut self, id: NodeId) {
         let host = &self.hosts[id];
@@ -266,8 +266,8 @@ impl MovesWorld {
         self.hosts[id].followed = None;
     }
 
-    /// Notes in the ledger that those writes in `content` may be lost that are in slots of the node but not
-    /// in the node's data.
+    /// Notes in the ledger which writes in `content` may be lost: those in slots of the node that are not in
+    /// the node's data.
     fn excuse_all_but_own(&mut self, id: NodeId, content: BTreeMap<KeyName, Vec<u64>>, excuse: Excuse) {
         let host = &self.hosts[id];
         let Some(node) = &host.node else { return };
@@ -279,8 +279,8 @@ impl MovesWorld {
         }
     }
 
-    /// Notes in the ledger that those writes may be lost that the last process of a node had only in memory,
-    /// if no other node has taken their slots from the node.
+    /// Notes in the ledger which writes may be lost: those that the last process of a node had only in memory,
+    /// in slots that no other node has taken from the node.
     fn excuse_memory_of(&mut self, id: NodeId) {
         let (lines, mut content) = (self.own_lines(), self.hosts[id].last_content.clone());
         content.retain(|key, _| {

@@ -164,8 +164,8 @@ fn large_collections_of_known_versions_are_the_same_for_valkey() {
     let listpack = b"\x11\x11\x11\x00\x00\x00\x04\x00\x81a\x02\x09\x01\x81b\x02\x02\x01\xff";
     assert!(restore(&sealed(listpack, 80), ReadOptions::default()).is_ok());
     assert!(!is_same_for_valkey(&sealed(listpack, 80)));
-    // Payloads that Valkey would read differently are refused: those in which a member or a field occurs
-    // twice, a score is invalid, or a node has a wrong count.
+    // Payloads that could mean something else to Valkey are refused: those in which a member or a field
+    // occurs twice, a score is invalid, or a node has a wrong count.
     let refused: [&[u8]; 4] = [
         b"\x02\x02\x01m\x01m",
         b"\x04\x02\x01f\x01v\x01f\x01w",

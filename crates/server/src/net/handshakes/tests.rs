@@ -5,8 +5,8 @@ use sluice_tls::{ClientAuth, Named, Options, Sources};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// Number of bytes that a client tries to send after its handshake. It sends those that the kernel takes at
-/// once.
+/// Number of bytes that a client tries to send after its handshake. It sends as many of them as the kernel
+/// takes.
 const SENT: usize = 32 << 20;
 
 fn context() -> Context {
