@@ -231,8 +231,8 @@ fn hidden_hashes_however_many_do_not_keep_fields_of_others_from_expiring() {
 }
 
 /// A new import replaces an older one that has its name or one of its slots, because the older import must
-/// have ended, although nobody reported its end. Therefore there are never more imports, or ranges of imports,
-/// than slots.
+/// have ended, although nobody reported its end. Therefore there are never more imports, or ranges of
+/// imports, than slots.
 #[test]
 fn imports_share_no_slot_and_are_bounded_by_the_slots() {
     let mut keyspace = keyspace(2);

@@ -6,7 +6,7 @@ const OTHER_ID: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
 const SECOND: u64 = SECOND_NS;
 const TIMEOUT: u64 = 60 * SECOND;
 
-/// A link, and the state of the replica that each step gets, such as the time and the position to resume from.
+/// A link, and the replica's state that each step gets, such as the time and the position to resume from.
 struct Bed {
     link: ReplicaLink,
     now_ns: u64,

@@ -279,8 +279,8 @@ impl MovesWorld {
         }
     }
 
-    /// Notes in the ledger which writes may be lost: those that the last process of a node had only in memory,
-    /// in slots that no other node has taken from the node.
+    /// Notes in the ledger which writes may be lost: those that the last process of a node had only in
+    /// memory, in slots that no other node has taken from the node.
     fn excuse_memory_of(&mut self, id: NodeId) {
         let (lines, mut content) = (self.own_lines(), self.hosts[id].last_content.clone());
         content.retain(|key, _| {
