@@ -1,5 +1,5 @@
-//! Models of the end of a job, in every interleaving: a worker starts and finishes it while other threads
-//! cancel it. Built with `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_pool`;
+//! Models of the end of a job: a worker starts and finishes the job while other threads cancel it, in every
+//! interleaving. Built with `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_pool`;
 //! empty otherwise.
 #![allow(unexpected_cfgs, dead_code, missing_docs)]
 #![cfg(loom)]
@@ -13,7 +13,7 @@ use loom::thread;
 
 use state::{CancelEffect, JobProgress, JobState};
 
-/// A pool with one job, as in the crate: the thread that takes the job out of the queue owns it.
+/// A pool with one job. As in the crate, the thread that takes the job out of the queue owns the job.
 struct Model {
     progress: JobProgress,
     queue: Mutex<Option<()>>,
@@ -55,7 +55,7 @@ impl Model {
     }
 }
 
-/// Runs one worker and `cancellers` cancellers.
+/// Runs a worker and `cancellers` threads that cancel the job, and checks that the job ends once.
 fn run(cancellers: usize, cancel: fn(&JobProgress) -> CancelEffect) {
     let model = Model::new();
     let worker = {

@@ -1,5 +1,6 @@
-//! Models of the waker's word and of a mailbox over it: every interleaving. Built with
-//! `RUSTFLAGS="--cfg loom" cargo test -p sluice-evloop --release --test loom_waker`; empty otherwise.
+//! Models of the waker's word and of a mailbox that uses it. loom tries every interleaving (with two
+//! producers, those with at most three preemptions). Built with `RUSTFLAGS="--cfg loom" cargo test -p
+//! sluice-evloop --release --test loom_waker`; empty otherwise.
 #![allow(unexpected_cfgs, dead_code, missing_docs)]
 #![cfg(loom)]
 
@@ -12,7 +13,7 @@ use loom::thread;
 
 use word::{ParkState, Word};
 
-/// The eventfd: a flag that a sleeper waits for.
+/// Stands for the eventfd: a flag that the sleeping thread waits for.
 #[derive(Default)]
 struct Event {
     written: Mutex<bool>,
@@ -41,8 +42,8 @@ struct Model {
     kicks: AtomicUsize,
 }
 
-/// Producers that send one value each, and a loop that sleeps until it has them all. A lost wake-up is a
-/// deadlock, which loom reports.
+/// Runs producers that send one value each, and a loop that sleeps until it has all values. A lost wake-up is
+/// a deadlock, which loom reports.
 fn run(producers: usize, notify: fn(&Word) -> ParkState) {
     let model = Arc::new(Model {
         word: Word::new(),
@@ -80,7 +81,8 @@ fn run(producers: usize, notify: fn(&Word) -> ParkState) {
     assert!(model.kicks.load(Ordering::Relaxed) <= parks, "one kick per sleep at most");
 }
 
-/// The mailbox without a lock around it: tests the ordering by the word alone.
+/// Runs a mailbox that is a relaxed atomic number without a lock, so that only the word orders the accesses
+/// to it.
 fn run_relaxed(notify: fn(&Word) -> ParkState) {
     let word = Arc::new(Word::new());
     let event = Arc::new(Event { written: Mutex::new(false), wake: Condvar::new() });

@@ -1,5 +1,5 @@
-//! Waiting for any child: requirements by their ids in `CONFORMANCE.md`. One test in a program of its own,
-//! because such a wait takes any child that ends.
+//! Tests of waiting for any child, named by the ids of their requirements in `CONFORMANCE.md`. They run one
+//! after another in a program of their own, because such a wait takes any child that ends.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::process::{Child, Command, Stdio};
@@ -65,7 +65,7 @@ fn a_wait_for_any_child_does_not_block_the_loop(mut lp: AnyLoop) {
     assert_eq!(exited(&mut lp), (child.id() as i32, 4));
 }
 
-/// P12 and P13: waits succeed until no child is left, which is reported.
+/// P12 and P13: waits succeed until no child is left; further waits report that there is none.
 fn all_are_waited_for_until_none_is_left(mut lp: AnyLoop) {
     let children = [sh("exit 0"), sh("exit 0"), sh("exit 0")];
     let mut seen = Vec::new();
@@ -80,7 +80,7 @@ fn all_are_waited_for_until_none_is_left(mut lp: AnyLoop) {
     assert!(no_child(&mut lp));
 }
 
-/// P14 for any child: a cancelled wait reaps none.
+/// P14 for any child: a cancelled wait reaps no child.
 fn a_cancelled_wait_for_any_child_takes_nobody(mut lp: AnyLoop) {
     let mut child = sh("read line; exit 6");
     let first = lp.process_wait(-1, Token(1));

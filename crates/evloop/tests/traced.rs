@@ -1,5 +1,5 @@
-//! A child that another process traces: the last part of P14 in `CONFORMANCE.md`. A program without the test
-//! harness, because the tracer is a forked copy and a fork loses the harness's threads.
+//! Test of a child that another process traces (the last part of P14 in `CONFORMANCE.md`). This program has
+//! no test harness, because the tracer is a forked copy and a fork loses the harness's threads.
 #![allow(unsafe_code, reason = "fork and ptrace")]
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
@@ -16,7 +16,7 @@ fn main() {
     println!("traced: 1 claim holds on each driver");
 }
 
-/// A traced child that has ended is a zombie that its parent cannot reap, with a readable descriptor.
+/// A traced child that has ended is a zombie: its descriptor is readable, but its parent cannot reap it yet.
 fn a_traced_child_that_ended_neither_keeps_the_loop_busy_nor_is_lost(mut lp: AnyLoop) {
     let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("a child");
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a pid");
@@ -27,7 +27,7 @@ fn a_traced_child_that_ended_neither_keeps_the_loop_busy_nor_is_lost(mut lp: Any
     };
     lp.process_wait(pid.as_raw_nonzero().get(), Token(1));
     assert!(look(&mut lp).is_empty());
-    // The tracer has a copy of the child's input, so closing ours does not end the child.
+    // The tracer has a copy of the child's input pipe, so closing ours would not end the child: it is killed.
     child.kill().expect("ours");
     let fd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("a descriptor");
     let mut ended = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
@@ -40,7 +40,7 @@ fn a_traced_child_that_ended_neither_keeps_the_loop_busy_nor_is_lost(mut lp: Any
     assert_quiet(&mut lp);
 }
 
-/// A process that traces another, until it is dropped.
+/// A process that traces another one until this value is dropped.
 struct Tracer(i32);
 
 impl Tracer {

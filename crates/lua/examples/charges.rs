@@ -18,14 +18,16 @@ use programs::{ROWS, Row};
 use sluice_base::Rng;
 use sluice_lua::{RunOutcome, Vm, compile};
 
-/// The most time for a unit, as a multiple of a plain loop's unit: ten thousand such units take 4 ms.
+/// Maximum time for a unit, as a multiple of the time for a unit of a plain loop. Ten thousand units at this
+/// maximum take 4 ms.
 const FACTOR: f64 = 256.0;
-/// Number of tries before a program is reported, because a disturbance does not affect all of them.
+/// A program is reported only if all of this many tries are too slow, because a disturbance does not affect
+/// all of them.
 const TRIES: usize = 3;
 /// Maximum binary logarithm, rounded down, of the length of a string (which is thus shorter than 128 MiB) and
 /// of a list.
 const BITS_MAX: [u64; 2] = [26, 20];
-/// With fewer units, the time of one cannot be measured.
+/// If the work takes fewer units, the time of a single unit cannot be measured.
 const UNITS_MIN: f64 = 200.0;
 
 /// Nanoseconds and units that a program takes; `None` if it fails.
@@ -40,12 +42,12 @@ fn cost(source: &str) -> Option<(f64, f64)> {
     matches!(outcome, RunOutcome::Done).then_some((spent.as_secs_f64() * 1e9, units as f64))
 }
 
-/// Nanoseconds for a unit of a row's work with an operand of this length; `None` if the work takes few
+/// Nanoseconds for a unit of the row's work with an operand of this length; `None` if the work takes too few
 /// units, or a program fails.
 fn unit_ns(row: &Row, len: u64) -> Option<f64> {
     let ready = format!("local N = {len} {}", row.ready);
     let (base_ns, base) = cost(&ready)?;
-    // Short operands are used many times, in a loop, whose own units take an ordinary time.
+    // Short operands are processed many times in a loop. The loop's own units take an ordinary time.
     let times = (4096 / len).max(1);
     let (ns, units) = cost(&format!("{ready} for n = 1, {times} do {} end", row.work))?;
     (units - base >= UNITS_MIN).then(|| (ns - base_ns).max(0.0) / (units - base))

@@ -7,7 +7,7 @@
 use sluice_lua::{Ctx, Fault, Heap, Kind, Native, NativeStep, Pinned, Proto, RunOutcome, Value, Vm, compile};
 use std::sync::Arc;
 
-/// Requests to the host, by the code in [`NativeStep::Request`].
+/// Codes of the requests to the host, as [`NativeStep::Request`] has them.
 const CALL: u32 = 0;
 const REGISTER: u32 = 1;
 
@@ -90,7 +90,7 @@ fn finish(vm: &mut Vm, slices: usize) -> Result<(String, Vec<Pinned>), Fault> {
             },
         }
     }
-    // The objects of a large run are returned, and could be freed by another thread.
+    // `end` returns the objects of a large run, so that another thread could free them.
     drop(vm.end());
     Ok((shown, pins))
 }

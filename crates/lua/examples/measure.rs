@@ -1,4 +1,5 @@
-//! The costs of the Lua machine besides instructions: `cargo run --release -p sluice-lua --example measure`.
+//! Measures what the Lua machine costs besides executing instructions: `cargo run --release -p sluice-lua
+//! --example measure`.
 //!
 //! Measures runs of short programs, each from its start to the freeing of its objects; slices of the
 //! collector over heaps of about 100 MB; and the bytes of large tables and the time to free them.
@@ -30,8 +31,8 @@ fn main() {
     }
 }
 
-/// Prints the cost of a run as the best of some rounds, without disturbance, and as the median of
-/// the rounds.
+/// Prints the cost of a run: the best of some rounds, which is the cost without disturbance, and the median
+/// of the rounds.
 fn short_runs() {
     const RUNS: u32 = 100_000;
     for source in ["return 1", "return KEYS", "local a = {1, 2, 3} return #a", "return tostring(12)"] {
@@ -82,7 +83,7 @@ const HEAPS: [(&str, &str); 5] = [
 const COLLECTIONS: usize = 7;
 
 /// Prints the longest slice of a collection, in processor time. The slices of a heap are the same in each
-/// collection, but disturbances are not: for each slice the shortest time of several collections counts.
+/// collection, but disturbances are not, so for each slice the shortest time of several collections counts.
 /// The longest time of any slice is shown as well.
 fn slices() {
     const WORK: usize = 8192;
@@ -96,7 +97,7 @@ fn slices() {
             let value = run.results()[0];
             vm.end_and_keep();
             vm.pin(value);
-            // A cycle that began while the program ran ends first.
+            // The first of these two rounds ends the cycle that may have begun while the program ran.
             let before = vm.bytes();
             let mut times = Vec::new();
             for _ in 0..2 {

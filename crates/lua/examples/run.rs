@@ -1,6 +1,6 @@
-//! Runs a file, in slices of BUDGET units: `cargo run --release -p sluice-lua --example run -- FILE
-//! [BUDGET]`. Prints its results or its error, the processor time, the number of slices and the bytes of the
-//! heap.
+//! Runs a program from a file, in slices of BUDGET units: `cargo run --release -p sluice-lua --example run --
+//! FILE [BUDGET]`. Prints the program's results or its error, the processor time, the number of slices and
+//! the bytes of the heap.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 

@@ -1,4 +1,4 @@
-//! Interleavings of the lanes and their notify bits.
+//! Models of the lanes and their notify bits, explored by loom.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicBool, Ordering, fence};
 use loom::thread;
 use sluice_queue::{Capacity, Notified, lanes};
 
-/// Explores all interleavings with at most three forced switches.
+/// Explores all interleavings with at most three preemptions.
 fn model(check: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -30,7 +30,7 @@ fn every_announced_value_is_collected() {
         let mut each = |value| got.push(value);
         collector.collect(1, &mut each);
         let lane = other.join().expect("no panic");
-        // No notification comes after this: a batch that an earlier look missed would be lost.
+        // No notification follows, so a batch that an earlier collection missed would be lost.
         while !collector.is_quiet() {
             collector.collect(1, &mut each);
         }

@@ -1,4 +1,4 @@
-//! Interleavings of the shared queue. Every model begins right before the indexes wrap around.
+//! Models of the shared queue, explored by loom. Every model begins right before the indexes wrap around.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -8,7 +8,7 @@ use sluice_queue::{Capacity, Full, spmc};
 
 const START: usize = usize::MAX;
 
-/// Explores all interleavings with at most three forced switches.
+/// Explores all interleavings with at most three preemptions.
 fn model(check: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -24,7 +24,7 @@ fn push(producer: &mut spmc::Producer<Box<usize>>, value: usize) {
     }
 }
 
-/// Asserts that two consumers together got `0..count`, each in ascending order.
+/// Asserts that two consumers together received `0..count`, each of them in ascending order.
 fn check(mut one: Vec<Box<usize>>, other: Vec<Box<usize>>, count: usize) {
     assert!(one.is_sorted() && other.is_sorted());
     one.extend(other);
@@ -101,7 +101,7 @@ fn whoever_goes_last_nothing_leaks() {
     });
 }
 
-/// The handshake that the crate's documentation asks of a consumer that sleeps.
+/// Tests the handshake that the crate's documentation requires of a consumer that sleeps.
 #[test]
 fn a_worker_that_looks_again_never_sleeps_beside_a_job() {
     model(|| {

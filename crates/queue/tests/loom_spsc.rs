@@ -1,4 +1,4 @@
-//! Interleavings of the private inbox. Every model begins right before the indexes wrap around.
+//! Models of the private inbox, explored by loom. Every model begins right before the indexes wrap around.
 #![cfg(loom)]
 
 use loom::thread;

@@ -1,7 +1,8 @@
-//! Compares the request parser with a running reference server: same streams, same replies.
+//! Compares the request parser with a running reference server, which must give the same replies to the same
+//! streams.
 //!
-//! Runs if `SLUICE_PEER_ADDRESS` is `host:port` of a server; logs that it is skipped otherwise. Only
-//! PING, ECHO and names of no command are sent.
+//! Runs if `SLUICE_PEER_ADDRESS` is `host:port` of a server; otherwise it reports that it was skipped. The
+//! requests are PING, ECHO and unknown commands.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -27,7 +28,8 @@ fn streams_are_understood_as_the_reference_understands_them() {
     assert!((1000..9000).contains(&failed), "a mix is wanted, not {failed} errors of 10,000");
 }
 
-/// This parser's replies as far as the comparison needs them; every other request gives only `unknown`.
+/// The replies to the requests that this parser finds, as far as the comparison needs them. Any request other
+/// than a valid PING or ECHO gets only `unknown`.
 fn understood(stream: &[u8]) -> (Vec<Value>, State) {
     let limits = ParseLimits::new(AuthState::Authenticated, 512 << 20, 1 << 20);
     let mut requests = Requests::new();
@@ -56,7 +58,7 @@ fn answers(address: &str, stream: &[u8]) -> Vec<Value> {
     socket.write_all(stream).expect("sent");
     socket.shutdown(Shutdown::Write).expect("still open");
     let mut bytes = Vec::new();
-    // A server that closes with input unread resets the connection, after its reply.
+    // A server that closes a connection with unread input resets it after the reply, so the error is ignored.
     let _ = socket.read_to_end(&mut bytes);
     let mut replies = Vec::new();
     let mut rest = &bytes[..];

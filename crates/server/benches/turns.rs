@@ -1,5 +1,5 @@
-//! How long one command blocks all other clients: the main thread's own processor time in commands on
-//! very large values.
+//! Measures how long one command blocks all other clients: the main thread's own processor time in commands
+//! on very large values.
 //!
 //! Method: an engine in this process (no socket, no other thread) holds a list of ten million elements of
 //! 16 bytes. Each command runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither

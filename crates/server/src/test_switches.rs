@@ -1,12 +1,13 @@
 //! Switches for this crate's tests: environment variables that make rare paths common. A build without
 //! debug assertions, such as `--release`, has none of them and does not read the environment.
 
-/// Messages in each ring to and from I/O threads: few, so that rings become full.
+/// Number of messages that each ring to or from an I/O thread holds. A test sets it low, so that rings become
+/// full.
 pub const RING: &str = "SLUICE_TEST_RING";
 /// The largest number of connections that the main thread keeps while I/O threads are active. The number kept
 /// changes about every tenth of a second, between 0 and this value.
 pub const KEPT: &str = "SLUICE_TEST_KEPT";
-/// Any number: threads poll for work before they sleep, even if no processor is idle.
+/// If set to any number: threads poll for work before they sleep, even if no processor is idle.
 pub const SPIN: &str = "SLUICE_TEST_SPIN";
 /// Additional microseconds that each sync of the append-only file takes, as on a slow disk.
 pub const FSYNC_US: &str = "SLUICE_TEST_FSYNC_US";

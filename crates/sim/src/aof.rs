@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 /// The append-only file of a node, with its unwritten units and its syncs.
 pub struct AofWriter {
     disk: Disk,
-    /// The logs that follow the base in force, or the cut of the first base while no base is in force;
-    /// units are appended to the last one.
+    /// The logs after the base in force, or after the cut of the first base while no base is in force. Units
+    /// are appended to the last of these logs.
     logs: Vec<usize>,
     /// The logs since the last cut of a rewrite.
     behind_cut: Vec<usize>,
@@ -29,16 +29,16 @@ pub struct AofWriter {
     /// Position of the end of the last written unit.
     written: u64,
     synced: u64,
-    /// A sync of the last log has failed.
+    /// Whether a sync of the last log has failed.
     is_lost: bool,
-    /// The position up to which units were durable when a sync failed: later units are not durable before a
+    /// The position up to which units were durable when a sync failed. Later units are not durable before a
     /// base of a later cut is in force.
     lost_at: Option<u64>,
     /// The fault that was reported to the engine.
     fault: Option<Refusal>,
     retry_ns: u64,
-    /// The earliest time of the next sync. `sync` has, for the sync under way, the time of its end, the bytes
-    /// of the log that it covers, and the position after them.
+    /// The earliest time of the next sync. `sync` describes the sync in progress: the time of its end, the
+    /// bytes of the log that it covers, and the position after them.
     next_sync_ns: u64,
     sync: Option<(u64, usize, u64)>,
     /// Duration of a sync, and time between the beginnings of two syncs, ns.
@@ -79,7 +79,7 @@ impl AofWriter {
         self.is_in_force
     }
 
-    /// The failure of a write or of a sync that was not made good yet, if any.
+    /// The failure of a write or of a sync that is not repaired yet, if there is one.
     pub fn fault(&self) -> Option<Refusal> {
         self.fault
     }
@@ -131,7 +131,8 @@ impl AofWriter {
             return;
         }
         match self.write_waiting(rng) {
-            // A write that succeeds ends the fault, unless a sync has failed: then only a rewrite ends it.
+            // A write that succeeds ends the fault, unless a sync has failed, because then only a rewrite
+            // ends it.
             Ok(()) if self.lost_at.is_none() => (self.fault, self.retry_ns) = (None, 0),
             Ok(()) => self.retry_ns = 0,
             Err(reason) => {
@@ -152,8 +153,8 @@ impl AofWriter {
         }
     }
 
-    /// Begins a new log after the units taken so far: the cut of a rewrite. On an error the
-    /// old log continues.
+    /// Makes the cut of a rewrite: a new log begins after the units taken so far. On an error the old log
+    /// continues.
     pub fn cut(&mut self, rng: &mut Rng) -> Result<(), Refusal> {
         self.is_cut = false;
         self.write_waiting(rng)?;
@@ -171,8 +172,7 @@ impl AofWriter {
         Ok(())
     }
 
-    /// Puts the base of the cut in force; `false` if that fails, or if there is no cut without a base in
-    /// force.
+    /// Puts the base of the cut in force; `false` if that fails, or if no cut waits for a base.
     pub fn put_in_force(&mut self, base: Vec<u8>) -> bool {
         if !std::mem::take(&mut self.is_cut) || self.disk.put_in_force(base, self.behind_cut.clone()).is_err()
         {

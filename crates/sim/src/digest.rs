@@ -1,5 +1,5 @@
-//! A fingerprint of all data, expiries and libraries of functions included: equal for equal data, whatever
-//! the order of keys and members.
+//! A fingerprint of all data, including expiries and libraries of functions. Equal data have equal
+//! fingerprints, whatever the order of keys and members.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, siphash13};
@@ -31,7 +31,8 @@ pub fn digest(engine: &Engine) -> u64 {
     total
 }
 
-/// Keys with expiries and fingerprints of values, and the beginnings of libraries, sorted.
+/// The keys with their expiries and the fingerprints of their values, and the beginnings of libraries, as
+/// sorted lines.
 pub fn lines(engine: &Engine) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, db) in engine.keyspace().iter() {

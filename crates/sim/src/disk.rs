@@ -4,7 +4,8 @@
 //! Invariants: (1) the RDB file, and the set of files that the next start reads, each change in one durable
 //! step (the server's own storage has tests of how it achieves that); (2) the bytes of a log are durable as
 //! far as it was synced; a crash leaves these and any number of the bytes after them; (3) bytes whose sync
-//! has failed, and all bytes written after them, never become durable: the kernel considers them written.
+//! has failed, and all bytes written after them, never become durable, because the kernel considers them
+//! written.
 //!
 //! A faulty disk refuses the operations of its [`DiskFault`] until it is healed. A refused write may
 //! have been written in part.
@@ -52,9 +53,9 @@ pub type Refusal = &'static str;
 struct AofLog {
     bytes: Vec<u8>,
     durable: usize,
-    /// A sync of the log has failed.
+    /// Whether a sync of the log has failed.
     is_lost: bool,
-    /// A crash has cut off the log's end after a failed sync.
+    /// Whether a crash has cut off the log's end after a failed sync.
     is_cut_off: bool,
 }
 
@@ -135,7 +136,7 @@ impl Disk {
         Ok(aof.logs.len() - 1)
     }
 
-    /// Bytes of a log.
+    /// Length of a log in bytes.
     pub fn len(&self, log: usize) -> usize {
         self.lock().logs[log].bytes.len()
     }
@@ -194,7 +195,7 @@ impl Disk {
         self.lock().in_force.as_ref().and_then(|in_force| in_force.logs.last().copied())
     }
 
-    /// Bytes of all files that a start reads, and of the base alone.
+    /// Number of bytes of all files that a start reads, and of the base alone.
     pub fn sizes(&self) -> (u64, u64) {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return (0, 0) };
@@ -204,7 +205,7 @@ impl Disk {
 
     /// Whether a start after a crash at this moment would read this key, whose write was promised to be
     /// durable. A command whose end a crash has cut off does not count, nor do the logs after a log that has
-    /// lost its end: a start may refuse them, and [`Disk::repair`] leaves them out.
+    /// lost its end, because a start may refuse them, and [`Disk::repair`] leaves them out.
     pub fn has_durably(&self, key: &[u8]) -> bool {
         let aof = self.lock();
         let Some(in_force) = &aof.in_force else { return false };
@@ -215,7 +216,7 @@ impl Disk {
             || logs().take(readable).any(|log| contains_whole(&log.bytes[..log.durable], &command))
     }
 
-    /// The computer crashes: after the durable bytes of a log, any number of its other bytes is left.
+    /// Crashes the computer. Of each log, the durable bytes are left, and any number of the bytes after them.
     pub fn crash(&self, rng: &mut Rng) {
         for log in &mut self.lock().logs {
             let more = (log.bytes.len() - log.durable) as u64;
@@ -231,8 +232,9 @@ impl Disk {
         self.lock().logs.iter_mut().for_each(|log| log.is_cut_off = false);
     }
 
-    /// Leaves out the logs after a log whose end a crash has cut off, as an operator does with a tool: a log
-    /// that ends within a command is only loaded if it is the last. Returns whether there was such a log.
+    /// Leaves out the logs after a log whose end a crash has cut off, as an operator does with a tool,
+    /// because a log that ends within a command is only loaded if it is the last. Returns whether any log was
+    /// left out.
     pub fn repair(&self) -> bool {
         let mut aof = self.lock();
         let Some(mut in_force) = aof.in_force.take() else { return false };

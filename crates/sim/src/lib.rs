@@ -7,7 +7,7 @@
 //! --package sluice-sim -- --seed SEED`.
 //!
 //! Invariants: (1) the simulation uses no clock, socket, thread or file; (2) it does not interpret the
-//! protocol of replication: it only carries the bytes of the engine and of the link's state machine.
+//! protocol of replication, but only carries the bytes of the engine and of the link's state machine.
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 

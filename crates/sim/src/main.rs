@@ -1,5 +1,5 @@
 //! `sluice-sim [--cluster | --moves] [--seed SEED] [--first SEED] [--seeds COUNT] [--until-failure]
-//! [--mistake NAME]`: runs the simulation of replication, with `--cluster` that of clusters, with
+//! [--mistake NAME]`: runs the simulation of replication, or with `--cluster` that of clusters, or with
 //! `--moves` that of moves of slots. `sluice-sim --many NODES` measures a cluster of this many nodes.
 //! `sluice-sim --mistakes` prints the names of the mistakes, which are deliberate errors in the code under
 //! test.
@@ -81,7 +81,7 @@ enum SeedsEnd {
     AtFirstFailure,
 }
 
-/// Runs the seeds in one of the simulations, the one that `flag` selects.
+/// Runs the seeds in one of the simulations; `flag` is the option that selects this simulation.
 fn play<T: Default + Debug>(
     seeds: &Seeds,
     flag: &str,

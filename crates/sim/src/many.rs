@@ -18,9 +18,9 @@ use std::sync::Arc;
 pub struct ManyFigures {
     /// Number of nodes, a third of them replicas.
     pub nodes: usize,
-    /// Bytes that a node sends in a second, the mean of all.
+    /// Bytes that a node sends in a second, on average over all nodes.
     pub bytes_a_second: f64,
-    /// Messages that a node sends in a second, the mean of all.
+    /// Messages that a node sends in a second, on average over all nodes.
     pub messages_a_second: f64,
     /// Bytes that a node sends in a second by the rules of the bus.
     pub bytes_by_formula: f64,
@@ -28,7 +28,7 @@ pub struct ManyFigures {
     pub known_after_ms: u64,
     /// Milliseconds from the death of a replica until every node considers it failed.
     pub failed_after_ms: u64,
-    /// Number of primaries that die at one moment, after the replica: each of them has a replica, and a
+    /// Number of primaries that die at one moment, later than the replica. Each of them has a replica, and a
     /// majority of primaries is left.
     pub halved: usize,
     /// Milliseconds from the death of these primaries until every node reports that all slots are served.
@@ -46,10 +46,10 @@ const CONNECT_MS: u64 = 12_000;
 const MEASURE_MS: u64 = TIMEOUT_MS / 2;
 /// Time after which news counts as lost, ms.
 const NEWS_MS: u64 = 4 * TIMEOUT_MS;
-/// Time after which agreement counts as missed, ms: every node has heard from every other by then.
+/// Time after which agreement counts as missed, ms. By then every node has received messages of every other.
 const AGREED_MS: u64 = 2 * TIMEOUT_MS;
-/// Time after which the slots of many dead primaries count as lost: replicas start elections one after
-/// another, 500 ms apart, and a second time after four timeouts.
+/// Time after which the slots of many dead primaries count as lost. It is long because replicas start
+/// elections one after another, 500 ms apart, and a second time after four timeouts.
 const SERVED_MS: u64 = 24 * TIMEOUT_MS;
 /// Delay of a message, ms.
 const DELAY_MS: u64 = 1;
@@ -65,7 +65,7 @@ struct ManyNode {
     cluster: Cluster,
     ip: Ipv4Addr,
     is_alive: bool,
-    /// The node's outputs are being carried out; outputs that this causes are carried out after them.
+    /// Whether the node's outputs are being carried out; outputs that this causes are carried out after them.
     is_draining: bool,
     /// The other ends of the node's connections.
     peers: BTreeMap<LinkKey, (usize, LinkKey)>,
@@ -90,9 +90,9 @@ struct ManyNodes<'a> {
     wire: VecDeque<OnTheWay>,
     /// Writes of `nodes.conf`: time of the end, node, and generation.
     disks: VecDeque<(u64, usize, Generation)>,
-    /// Messages and bytes since the last reset of these counts.
+    /// Numbers of messages and bytes that were sent since the last reset of these counts.
     sent: (u64, u64),
-    /// All messages since the start.
+    /// Number of all messages since the start.
     messages: u64,
 }
 
@@ -160,8 +160,8 @@ fn file_of(me: usize, count: usize) -> String {
     let line = |number: usize| {
         let myself = if number == me { "myself," } else { "" };
         let id = number + 1;
-        // The files have the nodes' shards: without them, each node would write its file again for every
-        // other node from which it learns a shard.
+        // The files have the nodes' shards, because without them each node would write its file again for
+        // every other node from which it learns a shard.
         let primary = number.checked_sub(primaries).unwrap_or(number) + 1;
         let place = format!("{}:6379@16379,,tls-port=0,shard-id={:040x}", ip_of(number), 5_000 + primary);
         if primary == id {
@@ -241,8 +241,8 @@ impl<'a> ManyNodes<'a> {
             }
             let count = self.wire.iter().take_while(|next| next.at_ms <= self.now_ms).count();
             let mut arrived: Vec<OnTheWay> = self.wire.drain(..count).collect();
-            // The messages that a node receives in one millisecond are handled together, as in a process
-            // of its own: the tables of 1,000 nodes do not fit into a cache, but those of one node do.
+            // The messages that a node receives in one millisecond are handled together, as in a process of
+            // its own, because the tables of 1,000 nodes do not fit into a cache, but those of one node do.
             arrived.sort_by_key(|next| next.to.0);
             arrived.iter().for_each(|next| self.deliver(next));
             while let Some((_, number, generation)) = self.disks.pop_front_if(|next| next.0 <= self.now_ms) {
@@ -274,8 +274,8 @@ impl<'a> ManyNodes<'a> {
     }
 
     /// Carries out a node's outputs. A step that an output causes adds to the outputs, and calls this
-    /// function again: without `is_draining`, three broadcasts to 1,000 nodes would overflow the stack
-    /// by nested calls.
+    /// function again. Without `is_draining`, three broadcasts to 1,000 nodes would overflow the stack by
+    /// nested calls.
     fn drain(&mut self, number: usize) {
         if std::mem::replace(&mut self.nodes[number].is_draining, true) {
             return;
@@ -367,7 +367,7 @@ impl<'a> ManyNodes<'a> {
             self.step(replica, &ClusterInput::PrimaryContact { at });
             self.step(replica, &ClusterInput::Offset(1));
         }
-        // The time is passed so that all siblings and voters receive the offsets.
+        // In this time all other nodes receive the offsets.
         self.pass(TIMEOUT_MS);
         for number in 0..halved {
             self.end(number);
@@ -402,7 +402,7 @@ impl<'a> ManyNodes<'a> {
         Ok(())
     }
 
-    /// Waits until all nodes agree; returns the milliseconds.
+    /// Waits until all nodes agree; returns how many milliseconds this took.
     fn agree(&mut self) -> Result<u64, String> {
         self.begin("agreeing");
         let since_ms = self.now_ms;

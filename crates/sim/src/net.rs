@@ -51,7 +51,7 @@ struct Conn {
     nodes: [NodeId; 2],
     /// Bytes under way, by the sender's side.
     pipes: [Pipe; 2],
-    /// Sides that have closed the connection, by side.
+    /// For each side, whether it has closed the connection.
     closed: [bool; 2],
 }
 
@@ -134,7 +134,7 @@ impl Net {
         Arrived { bytes, has_ended }
     }
 
-    /// Closes a side: the other side finds the end after the bytes that were sent.
+    /// Closes a side. The other side finds the end after the bytes that were sent.
     pub fn close(&mut self, id: ConnId, side: Side, rng: &mut Rng) {
         let delay_ns = self.delay_ns(rng);
         let Some(conn) = self.conns.get_mut(&id) else { return };

@@ -99,9 +99,9 @@ struct Seat {
     peer: Peer,
     buf: Vec<u8>,
     parser: Parser,
-    /// A request of the session is deferred.
+    /// Whether a request of the session is deferred.
     waits: bool,
-    /// No further requests of the session are executed.
+    /// Whether no further requests of the session are executed.
     is_shut: bool,
     /// Replies that were sent to a client.
     out: Vec<u8>,
@@ -152,7 +152,7 @@ pub struct SimNode {
     next_cron_ns: u64,
     seats: Vec<Seat>,
     load: Option<(u64, Box<LoadJob>)>,
-    /// A load has ended, and the engine has not taken over its result yet.
+    /// Whether a load has ended whose result the engine has not taken over yet.
     has_loaded: bool,
     rng: Rng,
     /// The connection that the link asks for: its attempt, and the node to connect to.
@@ -165,8 +165,8 @@ pub struct SimNode {
     pub calls: Vec<(Call, NodeId)>,
     /// Number of snapshots that arrived on a connection of their own, with the stream after them on another.
     pub met_dual: u64,
-    /// The last fingerprint of the data, after the number of changes and the point of the history at which it
-    /// was computed.
+    /// The last fingerprint of the data, which stands after the number of changes and the point of the
+    /// history at which it was computed.
     digested: Option<(u64, HistoryPoint, u64)>,
 }
 
@@ -292,8 +292,8 @@ impl SimNode {
     // --- input
 
     fn collect(&mut self, net: &mut Net) {
-        // The event loop now releases the connection whose release the link requested in the iteration
-        // before.
+        // The event loop now releases the connection whose release the link requested in the previous
+        // iteration.
         self.end_leave(net);
         let conns: Vec<(SessionKey, ConnId, Side)> = self
             .seats
@@ -448,7 +448,7 @@ impl SimNode {
         self.execute(key);
     }
 
-    /// Executes a client's request that runs a script, during which each look advances the clock.
+    /// Executes a client's request that runs a script, during which each look at the clock advances it.
     pub fn request_run(&mut self, key: SessionKey, words: &[Vec<u8>]) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         self.process.base.us_each_look = self.look_us;
@@ -468,7 +468,7 @@ impl SimNode {
         self.is_ending
     }
 
-    /// Shuts the node down: its executed writes are in its files, as far as the disk accepts them.
+    /// Shuts the node down, so that its executed writes are in its files as far as the disk accepts them.
     pub fn end(&mut self) {
         let SimNode { engine, process, .. } = self;
         process.end_aof(engine);
@@ -624,7 +624,7 @@ impl SimNode {
         Some((point, digest))
     }
 
-    /// The fingerprint of the present data, without the result kept from before.
+    /// The fingerprint of the present data, computed again even if the last one is still valid.
     pub fn state_anew(&mut self) -> Option<(HistoryPoint, u64)> {
         self.digested = None;
         self.state()

@@ -1,14 +1,15 @@
-//! Where a filter denies io_uring, as in containers, another driver runs and reports the reason.
+//! If a seccomp filter denies io_uring, as in containers, another driver runs and reports why io_uring does
+//! not.
 //!
-//! A filter cannot be removed, so it is installed in a child process: this test program again,
-//! with a variable set.
+//! A filter cannot be removed, so the test installs it in a child process, which is this test program started
+//! again with an environment variable set.
 #![allow(unsafe_code, reason = "installing a seccomp filter")]
 
 use std::process::Command;
 
 use sluice_evloop::{AnyLoop, Backend, Config};
 
-/// Denies io_uring's set-up with `EPERM`, and allows the rest.
+/// Makes `io_uring_setup` fail with `EPERM`, and allows all other system calls.
 fn deny_io_uring() {
     let deny = libc::SYS_io_uring_setup as u32;
     let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };

@@ -1,4 +1,4 @@
-//! Operations on files and FIFOs, by their ids in `CONFORMANCE.md`.
+//! Tests of operations on files and FIFOs, named by the ids of their requirements in `CONFORMANCE.md`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use sluice_evloop::{AnyLoop, Config, Event, FileDone, FileId, FileOp, FileOpId, 
 
 use crate::common::{assert_quiet, in_time, look, next, now_ns, on_each, on_each_with, soon};
 
-/// A name in the directory for temporary files, removed at the end.
+/// The path of a file in the directory for temporary files. The file is removed when this value is dropped.
 struct Path(PathBuf);
 
 impl Path {
@@ -46,7 +46,7 @@ fn open(lp: &mut AnyLoop, file: File) -> FileId {
     lp.file_open(OwnedFd::from(file))
 }
 
-/// The next finished operation.
+/// Waits for the next finished operation; returns its token and its result.
 fn done(lp: &mut AnyLoop) -> (u64, FileDone) {
     match next(lp) {
         Event::FileDone { token, done } => (token.0, done),
@@ -61,7 +61,7 @@ fn run(lp: &mut AnyLoop, file: FileId, op: FileOp) -> FileDone {
     done
 }
 
-/// The number of bytes moved, or the errno.
+/// The number of bytes that were read or written, or the errno.
 fn outcome(done: &FileDone) -> Result<usize, i32> {
     match &done.error {
         None => Ok(done.bytes),
@@ -108,8 +108,8 @@ fn ev_f4_b3_b7_b8_b9_b10_bounds_are_checked_before_the_descriptor() {
     on_each(|mut lp| {
         let path = Path::new();
         drop(path.file());
-        // Each file is opened for the opposite direction, so a system call would fail with EBADF: these
-        // operations must end without one.
+        // Each file is opened only for the opposite direction, so a system call would fail with EBADF.
+        // Operations with wrong bounds, or without a byte to move, must end without a system call.
         let unreadable = open(&mut lp, File::options().write(true).open(&path.0).expect("opens"));
         let unwritable = open(&mut lp, File::open(&path.0).expect("opens"));
         for at in [None, Some(5)] {
@@ -224,8 +224,8 @@ fn ev_fifo1_a_fifo_is_read_when_something_comes() {
     });
 }
 
-/// Reading and writing at the same time needs a `FileId` for each direction, because operations of one are
-/// done in order.
+/// Reading and writing at the same time needs a `FileId` for each direction, because the operations of one
+/// `FileId` are executed in order.
 #[test]
 fn one_descriptor_that_is_open_twice_is_read_and_written_at_once() {
     on_each(|mut lp| {
@@ -248,7 +248,8 @@ fn one_descriptor_that_is_open_twice_is_read_and_written_at_once() {
         assert_eq!((token, outcome(&written)), (2, Ok(4 << 20)));
         let (got, mut theirs) = peer.join().expect("thread");
         assert!(got == bytes);
-        // A closed file leaves no registration in the kernel's set, although the descriptor is still open.
+        // Once both files are closed, the descriptor must not be registered in the kernel's set any more,
+        // although it is still open.
         lp.file_start(reader, FileOp::read(vec![0; 4]), Token(3));
         assert!(look(&mut lp).is_empty());
         lp.file_close(reader);
@@ -309,7 +310,7 @@ fn what_is_always_ready_is_served_too() {
     });
 }
 
-/// Every operation ends once and returns its buffer, cancelled or not.
+/// Every operation, whether cancelled or not, ends once and returns its buffer.
 #[test]
 fn a_cancelled_operation_ends_once_and_its_buffer_comes_home() {
     on_each(|mut lp| {
@@ -341,7 +342,8 @@ fn a_cancelled_operation_ends_once_and_its_buffer_comes_home() {
     });
 }
 
-/// The byte is read, or it is still there: never lost, never reported without having been read.
+/// If a cancellation races with a byte that arrives, the operation either has read the byte, or leaves it in
+/// the FIFO for the next read.
 #[test]
 fn a_cancellation_that_meets_the_byte_loses_none() {
     on_each(|mut lp| {

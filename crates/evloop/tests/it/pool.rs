@@ -1,4 +1,4 @@
-//! The worker pool: requirements by their ids in `CONFORMANCE.md`.
+//! Tests of the worker pool, named by the ids of their requirements in `CONFORMANCE.md`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -10,7 +10,7 @@ use sluice_evloop::{
 
 use crate::common::{now_ns, on_each, soon};
 
-/// The ends of `count` jobs, in the order of their arrival.
+/// Waits for the results of `count` jobs, and returns them in the order of their arrival.
 fn ends<T>(lp: &mut AnyLoop, mailbox: &mut Mailbox<Finished<T>>, count: usize) -> Vec<Finished<T>> {
     let mut ends = Vec::new();
     let until = soon();
@@ -28,7 +28,7 @@ fn home<T>(lp: &AnyLoop) -> (Sender<Finished<T>>, Mailbox<Finished<T>>) {
     Mailbox::new(lp.waker())
 }
 
-/// A job that holds a worker until the returned sender is dropped, and reports when it has begun.
+/// Submits a job that occupies a worker until the returned sender is dropped; returns once the job has begun.
 fn occupy(pool: &WorkerPool, home: &Sender<Finished<u32>>) -> mpsc::Sender<()> {
     let (release, held) = mpsc::channel::<()>();
     let (began, beginning) = mpsc::channel();
@@ -102,7 +102,7 @@ fn ev_wp3_jobs_of_two_lengths_both_end() {
     });
 }
 
-/// A value captured by a job; counts its drops.
+/// A value that a job captures. The counter has the number of such values that were dropped.
 struct Owned(Arc<AtomicU64>);
 
 impl Drop for Owned {
@@ -236,7 +236,7 @@ fn closing_lets_the_queue_run_empty() {
     });
 }
 
-/// Real races of cancellations and workers; each job ends once and its memory is freed once.
+/// Cancellations race with workers: each job must end once, and its memory must be freed once.
 #[test]
 fn races_of_cancelling_and_working_end_each_job_once() {
     on_each(|mut lp| {

@@ -1,5 +1,6 @@
-//! Waiting for children one by one: requirements by their ids in `CONFORMANCE.md`. Tests that wait for any
-//! child are in `tests/process_any.rs`, a program of its own: they would take the children of these tests.
+//! Tests of waiting for given children, named by the ids of their requirements in `CONFORMANCE.md`. Tests
+//! that wait for any child are in `tests/process_any.rs`, a program of its own, because they would take the
+//! children of these tests.
 #![allow(clippy::zombie_processes, reason = "the loop waits for them")]
 
 use std::os::fd::OwnedFd;
@@ -9,7 +10,7 @@ use sluice_evloop::{AnyLoop, Event, Exit, Interest, ProcessId, Token};
 
 use crate::common::{assert_quiet, look, next, on_each};
 
-/// The next wait that ended.
+/// Waits until a wait for a child has ended; returns its token, its id and its result.
 fn ended(lp: &mut AnyLoop) -> (u64, ProcessId, Exit) {
     match next(lp) {
         Event::ProcessEnded { token, id, exit } => (token.0, id, exit),
@@ -99,8 +100,8 @@ fn ev_p5_a_signal_is_told() {
     });
 }
 
-/// Whether there is a dump depends on the machine (a limit, a pattern that pipes it elsewhere); the flag
-/// must match the system's.
+/// Whether a core dump is written depends on the machine (on its limit, and on a pattern that may pipe dumps
+/// to a program). The flag that the loop reports must match the flag that `waitid` reports.
 #[test]
 fn ev_p6_the_core_dump_flag_is_the_systems() {
     on_each(|mut lp| {

@@ -1,4 +1,5 @@
-//! Wakes from spinning producers, on every driver: the loop must sleep through none.
+//! Producers that spin between their messages wake the loop, on every driver. The loop must not sleep through
+//! a wake.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! The example `supervise` on every driver: files, FIFOs, children and timers together, as in a real program.
+//! Runs the example `supervise` on every driver: files, FIFOs, children and timers together, as in a real
+//! program.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,7 +59,7 @@ fn all_that_a_command_says_is_in_the_log_in_its_order() {
             assert_eq!(outcome.ended, [0]);
             let lines = (0..2000).map(|n| format!("1: line {n} of two thousand\n")).collect::<String>();
             assert_eq!(log, lines + "1: last\n");
-            // The last line waited for a sync.
+            // The command printed its last line only after the supervisor had reported a sync.
             assert!(outcome.syncs >= 1, "{outcome:?}");
         },
     );

@@ -1,4 +1,4 @@
-//! Blocks of every shape, read back.
+//! Tests that entries of every shape are read back from their blocks as they were written.
 
 use super::*;
 use sluice_base::Rng;
@@ -86,8 +86,8 @@ fn what_is_written_is_read_back() {
     }
 }
 
-/// Block sizes of a key of 16 bytes with values of several lengths: the figures of memory per key
-/// depend on them.
+/// Block sizes for a key of 16 bytes and values of several lengths. The memory that each key takes follows
+/// from these sizes.
 #[test]
 fn blocks_are_as_small_as_they_were() {
     let block = |expiry, len| Slab::rounded(block_len(16, expiry, len));

@@ -1,4 +1,4 @@
-//! Slots that are emptied at once, and whose keys are freed in steps (G-20, G-22).
+//! Tests of slots that are emptied at once, and whose keys are freed later in steps (G-20, G-22).
 
 use sluice_base::{HashSeed, Now, key_slot};
 use sluice_keyspace::{
@@ -15,8 +15,8 @@ fn access() -> Access {
     Access { now, touch: AccessUpdate::Lru(1), expiry: ExpiryMode::Delete, must_obey: false }
 }
 
-/// A keyspace with `keys` keys in the slot of `a`, every second one with an expiry, and one key
-/// in another slot.
+/// A keyspace with `keys` keys in the slot of `a`, spread over two databases, every second one with an
+/// expiry, and with one key in another slot.
 fn filled(keys: usize) -> Keyspace {
     let mut keyspace = Keyspace::new(2, KeyHasher::new(SEED, Layout::PerSlot));
     for number in 0..keys {
@@ -192,8 +192,8 @@ fn fields_of_a_hash_that_is_being_freed_do_not_expire_and_keep_no_other_from_it(
     keyspace.load(0, b"{a}1", NewValue::Hash(hash(NOW_MS - 9)), None, 0);
     keyspace.load(0, b"{a}2", NewValue::Hash(hash(NOW_MS + 50)), None, 0);
     detach(&mut keyspace, &mut effects);
-    // New hashes get the names of hashes that are still to be freed: the field of one expires at another time
-    // than that of the old hash, the field of the other at the same time.
+    // New hashes get the names of hashes that are still to be freed. The field of the first expires at
+    // another time than in the old hash, the field of the second at the same time.
     keyspace.load(0, b"{a}1", NewValue::Hash(hash(NOW_MS - 5)), None, 0);
     keyspace.load(0, b"{a}2", NewValue::Hash(hash(NOW_MS + 50)), None, 0);
     run(&mut keyspace, &mut effects);

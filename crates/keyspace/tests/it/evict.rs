@@ -1,4 +1,4 @@
-//! Eviction at the level of entries: the pool's candidates may change, move or be deleted at any time.
+//! Tests of eviction from a keyspace: the candidates in the pool may change, move or be deleted at any time.
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
@@ -28,7 +28,7 @@ fn names(keyspace: &Keyspace, db: usize) -> BTreeSet<Vec<u8>> {
     db.iter().map(|handle| db.key(handle).to_vec()).collect()
 }
 
-/// Keys are added, removed and evicted; their blocks are reused while the pool still refers to them.
+/// Adds, removes and evicts keys, whose blocks are reused while the pool still refers to them.
 fn churn(layout: Layout, order: EvictionOrder, among: EvictionKeys) {
     let mut rng = Rng::new(7);
     let mut keyspace = Keyspace::new(3, KeyHasher::new(SEED, layout));

@@ -1,4 +1,4 @@
-//! Active expiry at the level of entries: the work of a step, and the end of a cycle.
+//! Tests of active expiry in a keyspace: how much a step does, and when a cycle ends.
 
 use sluice_base::HashSeed;
 use sluice_keyspace::{Effects, ExpireCycle, ExpireWalk, KeyHasher, Keyspace, Layout, NewValue};
@@ -16,8 +16,8 @@ fn keyspace_with(layout: Layout, keys: u32, expiry_ms: impl Fn(u32) -> i64) -> K
     keyspace
 }
 
-/// Formerly keys that expired together gathered in one bucket of the shrinking index, and a single step
-/// deleted all of them, which took too long.
+/// Keys that expired together used to gather in one bucket of the shrinking index, and a single step deleted
+/// all of them, which took too long.
 #[test]
 fn one_cycle_deletes_all_that_expired_a_few_keys_at_a_time() {
     for (layout, keys) in [(Layout::One, 100_000), (Layout::PerSlot, 40_000)] {

@@ -1,5 +1,5 @@
-//! Compares hashes of the keyspace with maps: random changes, renames, copies, fields that expire, and a cut
-//! (a point-in-time view) in between; the invariants of every database are checked after each step.
+//! Compares hashes of the keyspace with maps, under random changes, renames, copies and expiries of fields,
+//! and during cuts (point-in-time views). The invariants of every database are checked after each step.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{HashSeed, Now, Rng};
@@ -42,7 +42,7 @@ struct Twin {
     model: Model,
     now_ms: i64,
     rng: Rng,
-    /// If set, values are about 100 bytes long, so hashes are reported as a hash table, and grow and shrink
+    /// Whether values are about 100 bytes long. Then hashes are encoded as a hash table, and grow and shrink
     /// around the largest length that a block holds.
     has_long_values: bool,
 }
@@ -73,7 +73,7 @@ impl Twin {
         }
     }
 
-    /// Stores a field, or occasionally so many that the hash is large.
+    /// Stores one field, or occasionally 150 pairs, so that the hash becomes large.
     fn set(&mut self, limits: HashLimits) {
         let key = self.key();
         let many = if self.rng.below(30) == 0 { 150 } else { 1 };
@@ -190,7 +190,7 @@ impl Twin {
     }
 }
 
-/// A cut in progress: the expected and the captured contents.
+/// A cut in progress, with its expected and its captured contents.
 struct Cut {
     wanted: Model,
     given: Model,
@@ -298,7 +298,7 @@ fn a_string_over_a_hash_of_its_length_leaves_the_large_block() {
     let now = Now { mono_ns: 0, unix_us: 1_000_000 };
     let access = Access { now, touch: AccessUpdate::Lru(7), expiry: ExpiryMode::Delete, must_obey: false };
     let key = Key::hashed(b"k", hasher);
-    // At one of these lengths the string fits the hash's block to the byte.
+    // At one of these lengths the string fits exactly into the block of the hash that it replaces.
     for len in 1400..1440 {
         let mut db = keyspace.write(0, access, &mut effects);
         let mut edit = db.edit_or_create_hash(key, HashLimits::default()).unwrap();

@@ -1,5 +1,5 @@
-//! Compares slots that are hidden while they are imported with a plain list: walks, counts, samples, eviction
-//! and expiry skip them, and no other operation does.
+//! Compares a keyspace, in which slots are hidden while they are imported, with a plain list of keys. Walks,
+//! counts, samples, eviction and expiry must skip the hidden keys, and no other operation may do so.
 
 use sluice_base::{HashSeed, Now, Rng, key_slot};
 use sluice_keyspace::{
@@ -28,7 +28,7 @@ fn names(
     handles.map(|handle| keyspace.db(0).key(handle).to_vec()).collect()
 }
 
-/// Every key that a scan from `cursor` on returns.
+/// All keys that a scan returns if it begins at `cursor`.
 fn scanned(keyspace: &Keyspace, mut cursor: u64) -> BTreeSet<Vec<u8>> {
     let mut seen = BTreeSet::new();
     loop {
@@ -76,7 +76,7 @@ fn cb_g13_walks_and_counts_pass_hidden_slots_by() {
         assert_eq!(names(&keyspace, db.iter()), all, "a save has all");
         assert_eq!(names(&keyspace, db.shown().iter()), shown);
         assert_eq!(scanned(&keyspace, 0), shown);
-        // A scan that is inside a slot when the slot is hidden continues after it.
+        // A scan whose cursor is in a slot when the slot is hidden continues after this slot.
         for slot in [0, 100, key_slot(b"0"), 16_383] {
             let later = shown.iter().filter(|name| key_slot(name) >= slot).cloned().collect();
             assert_eq!(scanned(&keyspace, u64::from(slot)), later);
@@ -139,7 +139,7 @@ fn cb_g13_eviction_and_expiry_leave_hidden_slots_alone() {
         for among in [EvictionKeys::All, EvictionKeys::Volatile] {
             let rule = EvictionRule { order, among, samples: 5, lfu_decay: 1, now: NOW };
             let (mut keyspace, mut pool) = (filled(), EvictionPool::default());
-            // The pool has candidates of the slot that is hidden next.
+            // After this eviction the pool has candidates from the slot that is hidden next.
             assert!(keyspace.evict(&rule, &mut pool, &mut rng, &mut effects));
             let before = keyspace.db(0).slot_len(slot);
             keyspace.import_marks().begin(import(b'a', &[(slot, slot)]));
@@ -203,7 +203,8 @@ fn hidden_hashes_however_many_do_not_keep_fields_of_others_from_expiring() {
         hash.set(b"stays", b"value", HashExpiry::Clear, &mut context);
         NewValue::Hash(hash)
     };
-    // The hidden hashes' fields expire first, and the shown ones stand between and after them.
+    // In the order of their expiry, fields of hidden hashes come first, and fields of shown hashes between
+    // and after them.
     for number in 0..1_000_i64 {
         let tag = if number % 100 == 99 { "b" } else { "a" };
         keyspace.load(0, format!("{{{tag}}}{number}").as_bytes(), hash_of(2_000 - number), None, 0);
@@ -219,8 +220,8 @@ fn hidden_hashes_however_many_do_not_keep_fields_of_others_from_expiring() {
     };
     run(&mut keyspace);
     assert_eq!(keyspace.db(0).volatile_len(), 990);
-    // A new hash that expires earlier than the fields that the cycle has already passed is found by the next
-    // cycle.
+    // The next cycle finds a new hash whose field expires earlier than the fields that the last cycle has
+    // passed.
     keyspace.load(0, b"{b}early", hash_of(5_000), None, 0);
     run(&mut keyspace);
     assert_eq!(keyspace.db(0).volatile_len(), 990);
@@ -229,8 +230,9 @@ fn hidden_hashes_however_many_do_not_keep_fields_of_others_from_expiring() {
     assert_eq!(keyspace.db(0).volatile_len(), 0);
 }
 
-/// A new import takes precedence: an older one with the same name, or with one of its slots, must have ended,
-/// although nobody reported its end. Therefore there are never more imports, or ranges, than slots.
+/// A new import replaces an older one that has its name or one of its slots, because the older import must
+/// have ended, although nobody reported its end. Therefore there are never more imports, or ranges of
+/// imports, than slots.
 #[test]
 fn imports_share_no_slot_and_are_bounded_by_the_slots() {
     let mut keyspace = keyspace(2);
@@ -252,7 +254,8 @@ fn imports_share_no_slot_and_are_bounded_by_the_slots() {
     assert!(!keyspace.is_hidden(7) && keyspace.imports().is_empty());
 }
 
-/// G-15, and the marks of imports when databases are emptied or replaced.
+/// G-15: the slots of an import stay hidden when a database is emptied or swapped, but not when all data are
+/// replaced.
 #[test]
 fn cb_g15_every_database_hides_the_slots_whatever_becomes_of_its_keys() {
     let access =

@@ -1,5 +1,5 @@
-//! Compares the keyspace with a map: random commands, the same results, and the invariants of every
-//! database after each command.
+//! Compares the keyspace with a map: random commands must have the same results, and the contents and the
+//! invariants of every database are checked regularly.
 
 mod held;
 
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const SEED: HashSeed = HashSeed { k0: 11, k1: 12 };
 const DATABASES: usize = 2;
 
-/// A key of the oracle.
+/// The value, the expiry and the encoding that the oracle expects of a key.
 #[derive(Clone, Debug, PartialEq)]
 struct Item {
     value: Vec<u8>,
@@ -25,7 +25,8 @@ struct Item {
     /// The contents of another collection, which has no `value` either.
     held: Option<Held>,
     expiry: Option<i64>,
-    /// The expected encoding; `None` for strings in one piece, for which it depends on sizes.
+    /// The expected encoding; `None` for a string in one piece, whose encoding depends on the sizes of key
+    /// and value.
     encoding: Option<Encoding>,
 }
 
@@ -72,7 +73,8 @@ impl Twin {
         run(&mut self.keyspace.write(db, access, &mut self.effects))
     }
 
-    /// The oracle's key. An expired key is removed, hidden or returned, as the expiry mode says.
+    /// Looks up a key in the oracle. An expired key is removed, hidden or returned, depending on the expiry
+    /// mode.
     fn live(&mut self, db: usize, key: &[u8]) -> Option<&mut Item> {
         let expired = self.models[db].get(key)?.expiry.is_some_and(|at| at < self.now_ms);
         match (expired, self.mode) {
@@ -86,7 +88,8 @@ impl Twin {
     }
 
     fn any_key(&mut self) -> Vec<u8> {
-        // Lengths around the longest key inside a block, and the smallest entries.
+        // Lengths that give the smallest entries, and lengths around the longest key that is stored inside a
+        // block.
         let len = [0, 1, 2, 3, 4, 12, 100, 253, 254, 255, 256, 700][self.rng.below(12) as usize];
         let name = b'a' + self.rng.below(3) as u8;
         vec![name; len]
@@ -98,7 +101,7 @@ impl Twin {
             1 => self.rng.below(100_000).to_string().into_bytes(),
             2 => vec![b'v'; self.rng.below(20) as usize],
             3 => vec![b'w'; 980 + self.rng.below(60) as usize],
-            // Around the room in the largest block next to a key of 254 bytes, with and without an expiry.
+            // The value about fills the largest block next to a key of 254 bytes, with or without an expiry.
             4 => vec![b'x'; 1024 - 5 - 254 - 12 + self.rng.below(20) as usize],
             5 => vec![b'y'; (64 << 10) - 20 + self.rng.below(40) as usize],
             6 => vec![b'0'; 1 + self.rng.below(3) as usize],
@@ -458,7 +461,7 @@ impl Twin {
         "read"
     }
 
-    /// Compares all contents, by walking and by scanning.
+    /// Compares all contents with the oracle, by a walk and by a scan.
     fn compare(&mut self) {
         for db in 0..DATABASES {
             self.keyspace.db(db).check();
@@ -488,7 +491,7 @@ impl Twin {
                 assert_same(&seen(entry), entry.key(), item);
             });
             assert_eq!(walked, scanned.len());
-            // A key that only the oracle has must have expired; the database deleted it at a look-up.
+            // A key that only the oracle has must have expired, so that the database deleted it at a look-up.
             for (key, item) in self.models[db].iter().filter(|(key, _)| !scanned.contains(*key)) {
                 assert!(item.expiry.is_some_and(|at| at < self.now_ms), "lost {key:?}");
                 assert_eq!(self.mode, ExpiryMode::Delete);
@@ -497,8 +500,8 @@ impl Twin {
     }
 }
 
-/// The contents that a cut must report for an entry. The access clock is excluded: reads write the clock
-/// without informing the cut.
+/// The contents that a cut must report for an entry. The access clock is excluded, because reads write the
+/// clock without informing the cut.
 #[derive(Clone, Debug, PartialEq)]
 struct Content {
     value: Vec<u8>,
@@ -534,7 +537,7 @@ fn contents(keyspace: &Keyspace) -> Contents {
 struct OpenCut {
     wanted: Contents,
     given: Contents,
-    /// Former contents of databases that were emptied during the cut, with their cuts.
+    /// The databases that were emptied during the cut, with their former contents, in which the cut goes on.
     detached: Vec<Db>,
 }
 
@@ -569,7 +572,8 @@ impl OpenCut {
         }
     }
 
-    /// Captures the remaining entries, ends the cut and compares.
+    /// Captures the remaining entries, ends the cut, and compares the captured entries with the expected
+    /// ones.
     fn finish(mut self, keyspace: &mut Keyspace) {
         for number in 0..DATABASES {
             while let Some(piece) = keyspace.advance_cut(number, usize::MAX) {
@@ -608,7 +612,7 @@ fn every_change_is_captured_before_it_happens() {
             cut.finish(&mut twin.keyspace);
         }
     }
-    // A kind of change that never happened proves nothing.
+    // The test would prove nothing about a kind of change that never happened.
     for name in [
         "set",
         "append",
@@ -637,7 +641,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
     for seed in 400..410 {
         let layout = if seed % 5 > 2 { Layout::PerSlot } else { Layout::One };
         let mut twin = Twin::with(seed, ExpiryMode::Delete, layout);
-        // Many keys besides the few that change a lot, so that there are several chunks with holes.
+        // Many keys besides the few that change a lot, so that there are several slab chunks with holes.
         for i in 0..24_000u32 {
             let key = format!("filler:{i:05}").into_bytes();
             let value = vec![b'f'; (i % 4 / 2) as usize * 40];
@@ -646,7 +650,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
         for _ in 0..300 {
             twin.step();
         }
-        // Slots with many keys.
+        // Adds slots with many keys.
         let in_tagged = |i: u32| layout == Layout::PerSlot && i.is_multiple_of(3);
         for i in (0..24_000u32).filter(|i| in_tagged(*i)) {
             let key = format!("{{tag{}}}{i:05}", i % 4).into_bytes();
@@ -675,7 +679,8 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
                         twin.models.swap(0, 1);
                         swapped += 1;
                     }
-                    // Some slots are freed while the cut is open, others were emptied before it.
+                    // Empties a slot. The keys of some slots are freed during the cut; other slots were
+                    // emptied before it.
                     2..=5 if layout == Layout::PerSlot => {
                         let name = match twin.rng.below(2) {
                             0 => format!("{{tag{}}}", twin.rng.below(4)).into_bytes(),
@@ -726,7 +731,7 @@ fn a_cut_that_is_broken_off_leaves_nothing_behind() {
     OpenCut::begin(&mut twin.keyspace).finish(&mut twin.keyspace);
 }
 
-/// Applies one change to a list and to its twin.
+/// Applies one change to a list and to the oracle's copy of the list.
 fn change_both(edit: &mut ListEdit<'_>, elements: &mut VecDeque<Vec<u8>>, rng: &mut Rng) {
     let (list, context) = edit.parts();
     let len = match rng.below(12) {
@@ -829,7 +834,7 @@ fn assert_same(entry: &Seen, key: &[u8], item: &Item) {
 
 fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
     let mut twin = Twin::with(seed, mode, layout);
-    // Checking 16,384 tables takes time.
+    // Checking 16,384 tables takes time, so databases with a table for each slot are checked less often.
     let between = if layout == Layout::One { 8 } else { 100 };
     for round in 0..6000 {
         twin.step();
@@ -859,7 +864,7 @@ fn run(seed: u64, mode: ExpiryMode, layout: Layout) {
     ] {
         assert!(twin.done.get(name).is_some_and(|count| *count > 10), "{name} was hardly done");
     }
-    // After all keys were removed one by one, no memory may be left.
+    // Once all keys are removed one by one, no memory may remain in use.
     for db in 0..DATABASES {
         let keys: Vec<Vec<u8>> = twin.models[db].keys().cloned().collect();
         for key in keys {
@@ -973,7 +978,8 @@ fn a_string_that_was_raw_once_stays_raw() {
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(b"v"), SetExpiry::At(later), Event::Set));
     twin.write(0, |d| d.set(d.key(b"k"), NewValue::Str(&value), SetExpiry::Clear, Event::Set));
     assert_eq!(encoding(&mut twin, b"k"), Encoding::Raw);
-    // With a long key the reference would not either; the string stays `raw` under a short key.
+    // With a long key, the reference would not keep it in one piece either, and the string stays `raw` when
+    // its key becomes short.
     let long = [b'k'; 255];
     twin.write(0, |d| d.set(d.key(&long), NewValue::Str(b"v"), SetExpiry::Clear, Event::Set));
     assert!(twin.write(0, |d| d.rename(d.key(&long), d.key(b"k"))));

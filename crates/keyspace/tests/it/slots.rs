@@ -1,4 +1,4 @@
-//! Compares a database that has a table for each hash slot with a map: random changes, walks, counts and
+//! Compares databases that have a table for each hash slot with maps, under random changes, walks, counts and
 //! samples.
 
 use sluice_base::{HashSeed, Now, Rng, key_slot};
@@ -12,7 +12,7 @@ const SEED: HashSeed = HashSeed { k0: 21, k1: 22 };
 const DATABASES: usize = 2;
 
 type Name = Vec<u8>;
-/// Length of the value, and expiry, of each key.
+/// For each key, the length of its value and its expiry.
 type Model = BTreeMap<Name, (usize, Option<i64>)>;
 
 struct Twin {
@@ -29,7 +29,7 @@ struct Twin {
 struct Scan {
     db: usize,
     cursor: u64,
-    /// Keys that existed at the scan's beginning and ever since.
+    /// Keys that have existed since the scan began.
     lasting: BTreeSet<Name>,
     seen: BTreeSet<Name>,
 }
@@ -58,7 +58,7 @@ impl Twin {
         run(&mut self.keyspace.write(db, access, &mut self.effects))
     }
 
-    /// Keys of three slots that many keys share, and of slots with hardly any.
+    /// A random key, of one of three slots that many keys share or of a slot with hardly any keys.
     fn any_key(&mut self) -> Name {
         let number = self.rng.below(2000);
         match self.rng.below(3) {
@@ -112,7 +112,8 @@ impl Twin {
         "set"
     }
 
-    /// A write deletes an expired key that it looks up.
+    /// Removes the key from the oracle if it has expired, because a write deletes an expired key that it
+    /// looks up.
     fn forget_expired(&mut self, db: usize, key: &[u8]) {
         if self.models[db].get(key).is_some_and(|(_, at)| at.is_some_and(|at| at < self.now_ms)) {
             self.forget(db, key);
@@ -138,7 +139,7 @@ impl Twin {
         "remove"
     }
 
-    /// Removes nearly all keys of one of the tags, so that a table must shrink.
+    /// Removes nearly all keys with one of the hash tags, so that a table must shrink.
     fn remove_many(&mut self, db: usize) -> &'static str {
         let tag = format!("{{tag{}}}", self.rng.below(3));
         let keys: Vec<Name> =
@@ -192,8 +193,8 @@ impl Twin {
         "move"
     }
 
-    /// Begins a scan, or advances it by a step; at its end it must have visited every key that existed
-    /// all the time.
+    /// Advances a random scan, after beginning one if fewer than three are open. When a scan ends, it must
+    /// have visited every key that existed all the time.
     fn scan(&mut self, db: usize) -> &'static str {
         if self.scans.len() < 3 {
             let lasting = self.models[db].keys().cloned().collect();
@@ -233,7 +234,7 @@ impl Twin {
             self.effects.expired_by_write().iter().map(|(db, key)| (*db, key.to_vec())).collect();
         self.effects.clear_expired_by_write();
         for (db, key) in gone {
-            // The list also has expired keys that earlier writes looked up.
+            // The list also has expired keys that earlier writes looked up and deleted.
             if let Some((_, at)) = self.models[db].get(&key).copied()
                 && at.is_some_and(|at| at < self.now_ms)
                 && self.keyspace.db(db).find(self.keyspace.key(&key)).is_none()
@@ -372,7 +373,7 @@ fn filled(layout: Layout, keys: impl Iterator<Item = String>) -> Keyspace {
 
 #[test]
 fn random_keys_are_drawn_alike_however_full_their_slots_are() {
-    // One slot with 300 keys, 300 slots with about one key each.
+    // One slot has 300 keys, and about 300 slots have one key each.
     let names = (0..300).map(|i| format!("{{a}}{i}")).chain((0..300).map(|i| format!("b{i}")));
     let keyspace = filled(Layout::PerSlot, names);
     let (db, mut rng, draws) = (keyspace.db(0), Rng::new(5), 120_000);

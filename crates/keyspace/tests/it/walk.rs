@@ -1,4 +1,4 @@
-//! A walk over all keys of a database.
+//! Test of a walk over all keys of a database.
 
 use sluice_base::{HashSeed, Now};
 use sluice_keyspace::{Access, AccessUpdate, Effects, ExpiryMode, KeyHasher, Keyspace, Layout, NewValue};
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 const SEED: HashSeed = HashSeed { k0: 43, k1: 44 };
 
-/// Numbers of keys around the number of entries that a walk prefetches.
+/// The numbers of keys lie around the number of entries that a walk prefetches.
 #[test]
 fn every_live_key_is_visited_once_however_many_there_are() {
     let now = Now { mono_ns: 0, unix_us: 1_700_000_000_000_000 };

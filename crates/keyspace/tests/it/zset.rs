@@ -1,5 +1,5 @@
-//! Compares sorted sets of the keyspace with maps: random edits in every form, keys that move and share
-//! values, and cuts (point-in-time views) during all of this.
+//! Compares sorted sets of the keyspace with maps: random edits in every form, renames, copies that share
+//! values, and cuts (point-in-time views) during these changes.
 
 use sluice_base::{HashSeed, Now, Rng};
 use sluice_keyspace::{
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 type Scores = BTreeMap<Vec<u8>, u64>;
 type Contents = BTreeMap<(usize, Vec<u8>), Scores>;
 
-/// The bits of each member's score.
+/// The members of a sorted set with the bits of their scores; checks the order of the scores.
 fn scores_of(value: ValueRef<'_>) -> Scores {
     let ValueRef::Zset(zset) = value else { panic!("the test makes sorted sets alone") };
     let found: Scores = zset.iter_all().map(|(member, score)| (member.to_vec(), score.to_bits())).collect();
@@ -247,7 +247,7 @@ fn a_cut_gives_what_was_there_whatever_happens_meanwhile() {
     }
 }
 
-/// Captures some entries; the result is whether there were any.
+/// Captures some entries of a database; returns whether any were left to capture.
 fn take(keyspace: &mut Keyspace, given: &mut Contents, number: usize, budget: usize) -> bool {
     let Some(piece) = keyspace.advance_cut(number, budget) else { return false };
     for entry in piece.iter() {

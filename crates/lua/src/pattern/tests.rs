@@ -1,7 +1,7 @@
 use super::*;
 
-/// The first match and its captures as a text; the result must be the same with unlimited fuel and with one
-/// unit at a time.
+/// The first match and its captures as a text. The result must be the same with unlimited fuel and with one
+/// unit of fuel at a time.
 fn find(text: &str, pattern: &str) -> Result<Option<String>, &'static str> {
     let whole = search(text.as_bytes(), pattern.as_bytes(), u64::MAX);
     let stepped = search(text.as_bytes(), pattern.as_bytes(), 1);

@@ -1,11 +1,12 @@
 use super::*;
 use std::collections::VecDeque;
 
-/// Symbols that are alive at a time; `GOING` symbols are freed together.
+/// Number of symbols that are alive at a time. `GOING` symbols are freed together.
 const KEPT: usize = 500;
 const GOING: usize = 128;
 
-/// Adds names, of which the last are kept; the indexes of the others become free in no particular order.
+/// Adds names, of which the last `KEPT` stay alive; the indexes of the others become free in no particular
+/// order.
 /// Returns the largest number of slots that the table had.
 fn slots_at_most(names: usize, name: impl Fn(usize) -> String) -> usize {
     let (mut heap, mut symbols) = (Heap::new(64 << 20), MachineSymbols::default());
@@ -33,7 +34,7 @@ fn slots_at_most(names: usize, name: impl Fn(usize) -> String) -> usize {
 
 #[test]
 fn a_table_is_as_large_as_what_lives_however_many_names_have_come() {
-    // In the first turn all names are new; in the second, names return at other indexes.
+    // In the first case all names are new; in the second, names return and get other indexes.
     for turns in [usize::MAX, 3 * KEPT] {
         let most = slots_at_most(200_000, |number| format!("user:{}", number % turns));
         assert!(most <= 4 * (KEPT + GOING + 1), "{most} slots");

@@ -1,12 +1,12 @@
-//! Instructions and library functions, each with an operand whose length `N` the test or the example chooses:
-//! the budget that they use must grow with the operand.
+//! Instructions and library functions, each with an operand whose length `N` the test or the example chooses.
+//! The budget that each of them uses must grow with its operand.
 
-/// A row: the preparation, with `N` as the operand's length, and the work that is measured.
+/// An entry of `ROWS`: the code that prepares an operand of length `N`, and the work that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub ready: &'static str,
     pub work: &'static str,
-    /// The operand is a string of any length; otherwise it is a list of values.
+    /// Whether the operand is a string of any length; otherwise it is a list of values.
     pub is_text: bool,
 }
 
@@ -18,8 +18,8 @@ const fn list(ready: &'static str, work: &'static str) -> Row {
     Row { ready, work, is_text: false }
 }
 
-/// Preparations: a string `s`; in TWO, SAME and NAMED also a string `o` that equals `s` or differs in its
-/// last byte; in LIST and EMPTIED a table `t` with N elements, or one that had N elements.
+/// The preparations. Most make a string `s`; TWO, SAME and NAMED also make a string `o` that equals `s` or
+/// differs in its last byte; LIST and EMPTIED make a table `t` that has, or had, N elements.
 const DIGITS: &str = "local s = ('1'):rep(N)";
 const ZEROS: &str = "local s = ('0'):rep(N)";
 const BLANKS: &str = "local s = (' '):rep(N) .. '1'";
@@ -34,7 +34,7 @@ const EMPTIED: &str =
     "local t = {} for i = 1, N do t['k' .. i] = i end for i = 1, N do t['k' .. i] = nil end";
 
 pub const ROWS: &[Row] = &[
-    // Strings converted to numbers.
+    // Conversions of strings to numbers.
     text(DIGITS, "local x = s + 1"),
     text(DIGITS, "local x = 1 - s"),
     text(DIGITS, "local x = s * s"),
@@ -185,7 +185,7 @@ pub const ROWS: &[Row] = &[
     list(EMPTIED, "local x = cjson.encode(t)"),
     list(EMPTIED, "local x = cmsgpack.pack(t)"),
     list(EMPTIED, "for i = 1, N + 1 do t[i] = 1 end"),
-    // Values that `unpack` returns: at most 7,000 here, below its limit of about 8,000.
+    // `unpack` returns at most 7,000 values here, because its limit is about 8,000.
     list(
         "local t = {} for i = 1, N do t[i] = i end local n = math.min(N, 7000)",
         "local x = {unpack(t, 1, n)}",

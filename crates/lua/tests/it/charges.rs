@@ -1,5 +1,5 @@
-//! The budget that an instruction or a function uses grows with its operand. `cargo xtask deep lua-charges`
-//! compares the same rows, with random lengths, with the clock.
+//! Tests that the budget which an instruction or a function uses grows with its operand. `cargo xtask deep
+//! lua-charges` runs the same programs with random lengths and measures their time.
 
 #[path = "../charges/programs.rs"]
 mod programs;
@@ -8,7 +8,7 @@ use super::common::machine;
 use programs::{ROWS, Row};
 use sluice_lua::{RunOutcome, Vm, compile};
 
-/// Maximum bytes, or elements of a list, that may be processed for one unit of the budget.
+/// Maximum number of bytes, or of a list's elements, that may be processed for one unit of the budget.
 const PER_UNIT_MAX: u64 = 64;
 
 /// Units of the budget that a program uses with an operand of this length; `None` if it fails.

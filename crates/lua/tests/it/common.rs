@@ -1,4 +1,4 @@
-//! A machine, and the results of programs.
+//! Helpers of the tests: a new machine, and the result of a program as text.
 
 use sluice_lua::{RunOutcome, Value, Vm, compile};
 

@@ -1,4 +1,4 @@
-//! Functions of the host, and requests to it.
+//! Tests of functions that the host provides, and of requests to the host.
 
 use super::common::{PLENTY, text};
 use sluice_lua::{
@@ -18,8 +18,8 @@ fn with_host() -> Vm {
     vm
 }
 
-/// Runs a program and answers each request with its first argument plus one; if that is a string,
-/// with an error.
+/// Runs a program and answers each request with the request's first argument plus one, or with an error if
+/// the argument is a string.
 fn run(source: &str, slice: u64) -> String {
     let mut vm = with_host();
     let proto = compile(source.as_bytes(), b"=test").expect("a program");
@@ -146,7 +146,7 @@ fn a_run_that_fails_has_no_results() {
     assert_eq!(run.results().len(), 0);
 }
 
-/// Keeps each function that a library registers, as a host does.
+/// Runs a library, and pins each function that the library registers, as a host does.
 fn library(vm: &mut Vm, source: &[u8]) -> (LoadedChunk, Vec<Pinned>) {
     let chunk = vm.load(&compile(source, b"@lib").expect("a program")).expect("room");
     let mut pins = Vec::new();
@@ -203,7 +203,7 @@ fn pinned_functions_outlive_the_run_that_made_them_until_they_are_unpinned() {
         }
         assert_eq!(called(&mut vm, pins[0]), "3100000041");
         assert!(vm.unpin(pins[0]) && !vm.unpin(pins[0]));
-        // A pin is not valid for the new value in its slot.
+        // After `unpin`, a pin is not valid for the new value in its slot.
         let other = vm.pin(Value::TRUE);
         assert_eq!((vm.pinned(pins[0]), vm.pinned(other)), (Value::NIL, Value::TRUE));
         assert!(vm.unpin(other) && vm.unpin(pins[1]));
@@ -222,7 +222,7 @@ fn a_machine_and_its_garbage_can_go_to_another_thread() {
     goes::<DiscardedRun>();
 }
 
-/// The reference's error for a missing global.
+/// A function for missing globals that fails with the reference's error.
 fn no_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let name = ctx.check_str(2)?;
     let name = String::from_utf8_lossy(ctx.heap.bytes(name)).into_owned();
@@ -273,8 +273,8 @@ fn a_native_function_can_be_what_is_run() {
     }
 }
 
-/// A host that notes the time after each request, and never checks the limit itself: the deadline
-/// still holds.
+/// The host notes the time after each request and never checks the limit itself, but the deadline must still
+/// hold.
 #[test]
 fn a_deadline_is_met_by_a_host_that_only_notes_the_time() {
     let mut vm = with_host();

@@ -1,5 +1,5 @@
-//! Machines made from an image: they behave like separate machines, and share no state that
-//! programs can change.
+//! Tests of machines that are made from an image: they must behave like separate machines, and share no state
+//! that programs can change.
 
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{Kind, RunOutcome, Value, Vm, VmImage, compile};

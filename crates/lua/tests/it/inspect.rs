@@ -1,4 +1,4 @@
-//! A debugger's view: lines, local variables, callers.
+//! Tests of what a debugger sees: lines, local variables and callers.
 
 use super::common::{machine, text};
 use sluice_lua::{LineWatch, Native, NativeStep, RunOutcome, Value, Vm, compile, describe};
@@ -14,7 +14,8 @@ for i = 1, 2 do
 end
 return b";
 
-/// Runs instruction by instruction, and calls `look` where a line begins. Requests are answered with 7.
+/// Runs a program instruction by instruction, and calls `look` where a line begins. Requests are answered
+/// with 7.
 fn step(vm: &mut Vm, source: &str, mut look: impl FnMut(&mut Vm, u32)) {
     let proto = compile(source.as_bytes(), b"@test").expect("a program");
     let chunk = vm.load(&proto).expect("room");
@@ -49,7 +50,7 @@ const LOOPS: &str = "local x\nx=1\nlocal t={}\nfor i=1,2 do\n t[i]=i\nend\nfor k
     local function f(a,...)\n return a\nend\nlocal y = f(\n 1)\nif x==1 then x=2\nelse x=3 end\n\
     while x>0 do x=x-1 end\nreturn x\n";
 
-/// The lines at which the reference's debugger stops.
+/// The expected lines are those at which the reference's debugger stops.
 #[test]
 fn lines_are_those_of_the_reference() {
     let cases: [(&str, &[u32]); 5] = [

@@ -1,5 +1,5 @@
-//! Programs and their results, for test runs without the reference; `tests/oracle` compares many more
-//! programs with the reference.
+//! Programs with their expected results, for test runs without the reference; `tests/oracle` compares many
+//! more programs with the reference.
 
 use super::common::answer;
 

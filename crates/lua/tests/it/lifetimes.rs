@@ -1,5 +1,5 @@
-//! Strings of each of the four lifetimes, objects of a run that are discarded at its end, and heaps that
-//! outlast runs.
+//! Tests of strings of each of the four lifetimes, of objects that are discarded at the end of their run, and
+//! of heaps that outlast runs.
 
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{RunOutcome, Value, Vm, compile};
@@ -58,25 +58,25 @@ fn call(vm: &mut Vm, table: Value, name: &str, args: &[&str]) -> String {
 
 #[test]
 fn the_same_text_is_one_key_in_whichever_two_lifetimes_it_was_made() {
-    // A constant of a chunk and a name of a shared library, in both orders.
+    // A constant of a chunk equals a name of a shared library.
     let mut vm = machine(64 << 20);
     assert_eq!(answer_of(&mut vm, "return type(string.sub)"), "function");
-    // A string of a run and a name of a shared library.
+    // A string that is made in a run equals a name of a shared library.
     assert_eq!(answer_of(&mut vm, "return type(string['s' .. 'ub'])"), "function");
-    // A constant and a string of a run, short and long.
+    // A constant equals a string that is made in a run; one pair is short, another long.
     let long = "local k = 'a text that is longer ' local t = {[k .. 'than a slot'] = 1} return t['a text that is longer than a slot']";
     assert_eq!(answer_of(&mut vm, "local t = {} t['a' .. 'b'] = 1 return t.ab"), "1");
     assert_eq!(answer_of(&mut vm, "local t = {ab = 2} return t['a' .. 'b']"), "2");
     assert_eq!(answer_of(&mut vm, long), "1");
-    // Constants of two chunks.
+    // Two chunks have equal constants.
     assert_eq!(answer_of(&mut vm, "local t = {xyz = 3} return loadstring('return (...).xyz')(t)"), "3");
-    // A string of a run and a string of a library's heap.
+    // A string that is made in a run equals a string of a library's heap.
     let (mut vm, library) = with_library();
     assert_eq!(call(&mut vm, library, "get", &["alpha"]), "1");
     assert_eq!(call(&mut vm, library, "get", &["a text that is longer than a slot holds"]), "2");
     assert_eq!(call(&mut vm, library, "put", &["made in a run", "5"]), "nil");
     assert_eq!(call(&mut vm, library, "find", &["made in a run"]), "5");
-    // A name of a shared library and a string of a library's heap.
+    // A name of a shared library equals a string of a library's heap.
     assert_eq!(call(&mut vm, library, "put", &["sub", "7"]), "nil");
     assert_eq!(call(&mut vm, library, "find", &["sub"]), "7");
 }
@@ -260,10 +260,10 @@ fn chunks_that_are_unloaded_give_their_bytes_back() {
             drop(vm.end());
         }
     }
-    // All chunks ever loaded would take 160 MB together, the kept ones take 0.8 MB.
+    // All chunks ever loaded would take 160 MB together; the kept ones take 0.8 MB.
     assert!(most[0] < 2 << 20, "{most:?} bytes at most in each half");
     assert!(most[1] < most[0] + most[0] / 8, "{most:?} bytes at most in each half");
-    // Tables of symbols and free slots are included.
+    // The footprint includes the tables of symbols and free slots.
     assert!(given[0] < 4 << 20 && given[1] < given[0] + given[0] / 8, "{given:?} bytes at most in each half");
 }
 

@@ -1,4 +1,4 @@
-//! Limits: exceeding one is an error of the program, and does not affect others.
+//! Tests of limits: a program that exceeds one fails with an error, and other programs are not affected.
 
 use super::common::{answer, answer_of, machine, text};
 use sluice_lua::{RunOutcome, compile};
@@ -185,7 +185,8 @@ fn long_texts_are_copied_in_pieces() {
         let result = run.results()[0];
         let answer = text(&mut vm, result);
         assert!(answer.starts_with("80000"), "{answer}: {work}");
-        // Making the string takes 122 pieces; a piece costs more than the budget of a slice.
+        // Making the string takes 122 pieces, and the call takes about as many. A piece costs more than a
+        // slice's budget.
         assert!(stops > 240, "{stops} stops: {work}");
         drop(vm.end());
     }
@@ -231,7 +232,7 @@ fn an_instruction_that_works_much_takes_much_of_the_budget() {
     let dear = [
         // Doubles whose halves have equal sums fall into one chain of the table.
         "local t, k = {}, struct.pack for i = 1, 3000 do t[struct.unpack('<d', k('<I4I4', i, 0x40000000 - i))] = i end",
-        // Strings that differ in their last byte.
+        // Comparisons of strings that differ only in their last byte.
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' for i = 1, 300 do local c = a == b end",
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' for i = 1, 300 do local c = a < b end",
         "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' local t = {b, a, b, a, b, a, b, a} for i = 1, 20 do table.sort(t) end",
@@ -243,7 +244,7 @@ fn an_instruction_that_works_much_takes_much_of_the_budget() {
          local t = {} for i = 1, 500 do t[i] = e end return #cjson.encode(t)",
         "local e = {} for i = 1, 30000 do e['k' .. i] = i end for i = 1, 30000 do e['k' .. i] = nil end \
          local t = {} for i = 1, 500 do t[i] = e end return #cmsgpack.pack(t)",
-        // A border that is searched linearly.
+        // The length of a table whose border is searched linearly.
         "local t = {} for i = 1, 33000 do t['k' .. i] = i end for i = 1, 33000 do t['k' .. i] = nil end \
          for i = 0, 31 do t[2 ^ i] = i end for i = 8000, 1, -1 do t[i] = i end for i = 1, 1000 do local n = #t end",
     ];
@@ -261,7 +262,8 @@ fn what_a_program_sets_of_the_collector_is_its_own() {
         answer_of(&mut vm, "return collectgarbage('setpause', 100), collectgarbage('setstepmul', 0)"),
         "200 200"
     );
-    // If the first program had stopped the collector for this one too, this one would run out of memory.
+    // If the first program had stopped the collector for the second program, too, the second would run out of
+    // memory.
     assert_eq!(
         answer_of(
             &mut vm,
@@ -298,7 +300,8 @@ fn the_stack_of_a_run_that_is_kept_is_not_counted_behind_it() {
     assert!(vm.bytes() < base + 50_000, "{} bytes, {base} before", vm.bytes());
 }
 
-/// Lists of a million jumps: a compiler that walked a list for each added jump would take hours.
+/// The programs have lists of a million jumps. A compiler that walked a list for each added jump would take
+/// hours.
 #[test]
 fn long_lists_of_jumps_take_time_in_proportion() {
     let too_long = "test:1: control structure too long near '<eof>'";

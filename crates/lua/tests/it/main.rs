@@ -1,4 +1,4 @@
-//! The machine, used through its public interface.
+//! Tests of the machine through its public interface, in one program.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 

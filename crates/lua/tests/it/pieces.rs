@@ -1,5 +1,5 @@
-//! Functions and operators that process a long string piece by piece: wherever they are paused, the result is
-//! the same as without a pause.
+//! Tests of functions and operators that process a long string piece by piece: wherever they are paused, the
+//! result must be the same as without a pause.
 
 use super::common::{PLENTY, answer_of, machine, text};
 use sluice_lua::{RunOutcome, compile};
@@ -11,7 +11,7 @@ fn long() -> Vec<u8> {
     b"0123456789 abc".repeat(14_000)
 }
 
-/// The results or the error of a program that gets `units` at a time, and the number of its pauses.
+/// The results or the error of a program that runs in slices of `units` units, and the number of its pauses.
 fn answer_by(units: u64, source: &str) -> (String, u32) {
     let mut vm = machine(64 << 20);
     let proto = compile(source.as_bytes(), b"=test").expect("a program");
@@ -79,7 +79,7 @@ fn a_long_text_comes_out_the_same_wherever_the_run_stands_still() {
 
 #[test]
 fn no_step_of_a_long_text_takes_more_than_a_piece() {
-    // Twice the units of a piece: a step may exceed the given units once.
+    // The limit is twice the units of a piece, because a step may exceed the given units once.
     const STEP_MAX: u64 = 2 * (64 << 10) / 16;
     for work in [
         "s = s .. 'y'",

@@ -1,5 +1,5 @@
-//! The small programs in PUC's sources of Lua 5.1 (`test/`), compared with the stock interpreter.
-//! `cargo xtask deep lua` fetches both; a plain test run has neither, and skips the comparison.
+//! Compares the small programs in PUC's sources of Lua 5.1 (`test/`) with the stock interpreter. `cargo xtask
+//! deep lua` fetches both; a plain test run has neither, and skips the comparison.
 
 use sluice_lua::{RunOutcome, Vm, compile};
 use std::path::Path;
@@ -22,8 +22,8 @@ const LEFT_OUT: [(&str, &str); 8] = [
     ("xd.lua", "reads standard input"),
 ];
 
-/// Adds functions to a program: `print` and `io.write` append to a table, `os` and `arg` are replaced. The
-/// whole output is returned as a string that ends with the outcome.
+/// Puts substitutes in front of a program: `print` and `io.write` append to a table, and `os` and `arg` are
+/// replaced. The program returns its whole output as a string that ends with the outcome.
 fn wrapped(program: &str) -> String {
     format!(
         "local out = {{}}\n\
@@ -85,9 +85,9 @@ fn programs_of_puc_print_what_they_print_there() {
             continue;
         }
         let program = std::fs::read(Path::new(&folder).join(&name)).expect("a program");
-        // Comments are in Latin-1: both interpreters get the text with replacement characters.
+        // Comments are in Latin-1, so both interpreters get the text with replacement characters.
         let program = String::from_utf8_lossy(&program);
-        // A first line for the shell is not Lua.
+        // A first line that begins with `#` is for the shell and is removed.
         let program = program
             .strip_prefix('#')
             .map_or(&*program, |rest| rest.split_once('\n').map_or("", |(_, rest)| rest));

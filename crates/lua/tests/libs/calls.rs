@@ -1,4 +1,4 @@
-//! Random calls, by family: each call is a line of Lua that records its results.
+//! Random library calls, in families. Each call is a line of Lua that records the call's results.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ fn quote(bytes: &[u8]) -> String {
     out
 }
 
-/// A string of at most `max` of the given parts.
+/// A random string of at most `max` of the given parts.
 fn joined(rng: &mut Rng, parts: &[&str], max: u64) -> Vec<u8> {
     (0..rng.below(max + 1)).flat_map(|_| one(rng, parts).as_bytes().to_vec()).collect()
 }
@@ -95,8 +95,8 @@ fn scalar(rng: &mut Rng) -> String {
     }
 }
 
-/// An index that is not a small integer. Large integers are left out, because they would take the reference
-/// minutes.
+/// A random index that is not a small integer. Large integers are left out, because they would take the
+/// reference minutes.
 fn odd_index(rng: &mut Rng) -> String {
     one(rng, &["nil", "'x'", "{}", "true", "'3'", "1.7", "2.5", "(0/0)"]).into()
 }
@@ -318,7 +318,7 @@ fn tables(rng: &mut Rng) -> String {
     }
 }
 
-/// A value whose text is the same in every process.
+/// A random value whose text is the same in every process.
 fn mixed(rng: &mut Rng) -> String {
     match rng.below(3) {
         0 => quote(&any_text(rng)),
@@ -410,7 +410,7 @@ fn bit(rng: &mut Rng) -> String {
     format!("e(bit.{name}{}{})", if arguments.is_empty() { "" } else { ", " }, arguments.join(", "))
 }
 
-/// A value that may contain tables.
+/// A random value, which may contain tables.
 fn value(rng: &mut Rng, depth: u64) -> String {
     if depth == 0 || rng.below(3) == 0 {
         return scalar(rng);

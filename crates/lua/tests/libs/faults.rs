@@ -40,7 +40,7 @@ fn cve_2025_46818_shared_tables_are_read_only() {
     assert_eq!(answer.escape_ascii().to_string(), "23.1415926535898");
 }
 
-/// CVE-2024-31449: `bit.tohex` with the number that has no positive counterpart.
+/// CVE-2024-31449: `bit.tohex` with -2^31 digits, a number that has no positive counterpart.
 #[test]
 fn cve_2024_31449_tohex_of_the_smallest_number_of_digits() {
     check(&[

@@ -1,8 +1,8 @@
 //! Tests of the libraries: tables of cases, faults found in other servers, and random calls whose results are
 //! compared with the reference's.
 //!
-//! Each case of a table runs once with the whole budget, and again with 1, 3 and 100 units at a time: pauses
-//! must not change results.
+//! Each case of a table runs once with the whole budget, and again with 1, 3 and 100 units at a time, because
+//! pauses must not change results.
 
 #![expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
 
@@ -55,7 +55,7 @@ fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
     }
 }
 
-/// Runs a program at once and in slices; the results must be equal.
+/// Runs a program without a pause and in slices; the results must be equal.
 fn both(source: &[u8]) -> Vec<u8> {
     let whole = run(&mut machine(), source, u64::MAX / 4);
     for slice in [1, 3, 100] {

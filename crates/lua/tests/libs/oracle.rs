@@ -1,5 +1,5 @@
-//! Random library calls, compared with the reference. `SLUICE_ORACLE_CALLS` is the number of programs of
-//! thirty calls for each family, `SLUICE_ORACLE_SEED` the first seed.
+//! Random library calls, compared with the reference. For each family, `SLUICE_ORACLE_CALLS` programs of
+//! thirty calls are run; `SLUICE_ORACLE_SEED` is the first seed.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use super::calls::{FAMILIES, Family};
 use super::peer::Peer;
 use super::{machine, run};
 
-/// Programs of each family in a plain run.
+/// Number of programs of each family if `SLUICE_ORACLE_CALLS` is not set.
 const PROGRAMS: u64 = 20;
 
-/// Calls in a program.
+/// Number of calls in a program.
 const CALLS: u64 = 30;
 
 /// Lua functions that show values so that every bit is visible, and that call functions so that errors become

@@ -1,4 +1,5 @@
-//! Programs of one line each, and programs of several lines, which lines of dashes separate.
+//! Fixed programs: one file has a program on each line, the other has longer programs that lines of four
+//! dashes separate.
 
 /// The programs of both files.
 pub(crate) fn all() -> Vec<&'static str> {

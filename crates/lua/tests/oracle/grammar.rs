@@ -1,6 +1,6 @@
-//! Random programs that end: `T` counts the iterations of all loops and the calls of all long functions, and
-//! after 400 of them each loop and function ends at once. A string `o` records what a program sees: values,
-//! errors, and tables in the order of `pairs`.
+//! A generator of random programs that end. In a program, `T` counts the iterations of all loops and the
+//! calls of all long functions, and after 400 of them each loop and function ends at once. A string `o`
+//! records what the program sees: values, errors, and tables in the order of `pairs`.
 
 use sluice_base::Rng;
 
@@ -145,7 +145,7 @@ impl Writer<'_> {
     }
 
     fn statement(&mut self, depth: u32) {
-        // A function may have at most two hundred local variables.
+        // Lua allows at most 200 local variables in a function.
         if depth == 0 || self.locals.len() > 60 {
             let expr = self.list(2);
             return self.put(&format!("S({expr})\n"));
@@ -272,7 +272,8 @@ impl Writer<'_> {
         self.put(&end);
     }
 
-    /// The body of a function: it can neither leave a loop of the outer function nor use its extra arguments.
+    /// Writes the body of a function, which can neither leave a loop of the outer function nor use the outer
+    /// function's extra arguments.
     fn body(&mut self, depth: u32, params: &[String], varargs: bool) {
         let before = (self.in_loop, self.varargs, self.level);
         (self.in_loop, self.varargs) = (false, varargs);
@@ -378,8 +379,8 @@ impl Writer<'_> {
         let value = self.expr(1);
         let at = self.pick(5);
         let text = match self.pick(7) {
-            // A single value only: with two, the first would be a position, and 1e15 as a
-            // position takes minutes.
+            // Only a single value is passed: with two, the first would be a position, and a position of 1e15
+            // takes minutes.
             0 => format!("table.insert({table}, ({value}))\n"),
             1 => format!("table.insert({table}, {at}, {value})\n"),
             2 => format!("S(table.remove({table}))\n"),

@@ -1,4 +1,4 @@
-//! Programs run by the reference's Lua and by this machine: values, errors with their positions, and the
+//! Runs programs with the reference's Lua and with this machine. Values, errors with their positions, and the
 //! order of `pairs` must be equal.
 //!
 //! Comparisons with the reference run if `SLUICE_PEER_SERVER` names its binary, and otherwise report that
@@ -18,16 +18,16 @@ use peer::Peer;
 use sluice_base::Rng;
 use sluice_lua::{Ctx, Fault, Native, NativeStep, RunOutcome, Value, Vm, compile};
 
-/// Random programs in a plain run.
+/// Number of random programs if `SLUICE_ORACLE_PROGRAMS` is not set.
 const PROGRAMS: u64 = 10_000;
 
-/// Programs that are sent before their replies are read.
+/// Number of programs that are sent before their replies are read.
 const BATCH: u64 = 100;
 
 fn main_vm() -> Vm {
     let mut vm = Vm::new(256 << 20).expect("room for the libraries");
     vm.look_into_errors();
-    // The globals are as in the server: reading a missing one is an error.
+    // The globals are as in the server, where reading a missing global is an error.
     for name in [&b"KEYS"[..], b"ARGV"] {
         vm.library().table(name, &[]).expect("room");
     }
@@ -49,7 +49,7 @@ fn missing_global(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     Err(Fault::text(text))
 }
 
-/// The result of this machine, in the form of the reference's reply.
+/// The result of a program on this machine, in the form of the reference's reply.
 fn ours(vm: &mut Vm, source: &[u8], slice: u64) -> Vec<u8> {
     collecting(vm, source, slice, 0)
 }
@@ -92,7 +92,7 @@ fn show(vm: &mut Vm, value: Value) -> Vec<u8> {
     }
 }
 
-/// Shows an error as the reference's server does, which converts errors that are no strings to text.
+/// Shows an error as the reference's server does. An error that is not a string is converted to text.
 fn show_error(vm: &mut Vm, value: Value) -> Vec<u8> {
     match (value.as_number(), value.is_nil(), value.as_str()) {
         (Some(number), ..) => show_number(vm, number),
@@ -127,8 +127,8 @@ fn plain(reply: &[u8]) -> Vec<u8> {
     error
 }
 
-/// A result in a form that can be compared: in the reference's reply, line ends in errors are spaces, and a
-/// zero byte ends the error. The address of an error that is a function or a thread is removed.
+/// A result in a form that can be compared. The reference's reply has spaces for the line ends in an error,
+/// and a zero byte ends the error. The address of an error that is a function or a thread is removed.
 fn flat(mut text: Vec<u8>) -> Vec<u8> {
     for kind in [&b"-function: "[..], b"-thread: "] {
         if text.starts_with(kind) {
@@ -178,8 +178,8 @@ fn cases_answer_as_the_reference_does() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Calls of functions that continue after calling another function. `@` is replaced by extra arguments or by
-/// nothing, and `R` by extra results or by nothing.
+/// Calls of library functions that continue after they have called another function. `@` is replaced by extra
+/// arguments or by nothing, and `R` by extra results or by nothing.
 const CONTINUED: &[&str] = &[
     "tostring(setmetatable({}, {__tostring = function(...) return 'n' .. select('#', ...) R end})@)",
     "pcall(function(...) return select('#', ...) R end@)",
@@ -266,7 +266,7 @@ fn calls_that_go_on_behind_a_call_find_their_results_whatever_else_is_there() {
     }
 }
 
-/// Of this many random programs, one may end the reference: when a program throws a table, the reference
+/// About one of this many random programs ends the reference: when a program throws a table, the reference
 /// reads the field `err` without protection from an error of the table's `__index`.
 const DEADLY_OF: u64 = 100_000;
 
@@ -280,7 +280,7 @@ fn batch_replies(peer: &mut Peer, sources: &[String]) -> Vec<Option<Vec<u8>>> {
             Err(error) => fails = Some(error),
         }
     }
-    // Each of the remaining programs runs alone, to find the one at fault.
+    // Each of the remaining programs runs alone, to find the one that ends the reference.
     for source in &sources[replies.len()..] {
         if let Some(error) = fails.take() {
             assert!(!peer.ending().is_empty(), "{source}\nno reply in time: {error}");
@@ -333,7 +333,7 @@ fn random_programs_answer_as_in_the_reference() {
     );
 }
 
-/// Random programs that are run with a pause after every few instructions.
+/// Number of random programs that are run with a pause after every few instructions.
 const STOPPED: u64 = 300;
 
 #[test]
@@ -360,7 +360,7 @@ fn collecting_between_any_two_instructions_changes_no_answer() {
         let whole = ours(&mut main_vm(), source.as_bytes(), u64::MAX / 4);
         for (slice, work) in [(1, 1), (1, 20), (3, 5), (7, 1 << 30)] {
             let stopped = collecting(&mut main_vm(), source.as_bytes(), slice, work);
-            // Freed slots are used again, so addresses differ.
+            // Freed slots are used again, so addresses differ, and results with an address are not compared.
             if whole.windows(2).any(|part| part == b"0x") {
                 continue;
             }

@@ -13,9 +13,9 @@ pub(crate) struct Peer {
     stream: BufReader<UnixStream>,
 }
 
-/// The file of the reference's log, in its folder.
+/// Name of the reference's log file, which is in `folder`.
 const LOG: &str = "log";
-/// Lines shown from the log of a reference that has ended.
+/// Number of lines that are shown from the log of a reference that has ended.
 const LOG_SHOWN: usize = 60;
 
 /// Longest wait for a reply.
@@ -94,7 +94,7 @@ impl Peer {
     }
 }
 
-/// Waits 5 ms.
+/// Waits 5 ms, and returns `None` so that the caller tries again.
 fn pause<T>() -> Option<T> {
     std::thread::sleep(Duration::from_millis(5));
     None

@@ -1,6 +1,6 @@
-//! PUC's own interpreter of Lua 5.1, as a child process: without a server in between, more programs run in
-//! the same time. Its results depend on the order of its tables, so programs get a `pairs` that sorts, and a
-//! `next` that only tells whether the call succeeds.
+//! Compares this machine with PUC's own interpreter of Lua 5.1, a child process: without a server in between,
+//! more programs run in the same time. The interpreter's results depend on the order of its tables, so
+//! programs get a `pairs` that sorts, and a `next` that only reports whether the call succeeds.
 //!
 //! `SLUICE_LUA_STOCK` names the interpreter; without it this test reports that it was skipped.
 //! `SLUICE_ORACLE_STOCK` is the number of programs.
@@ -12,14 +12,14 @@ use super::{grammar, report};
 use sluice_base::Rng;
 use sluice_lua::{RunOutcome, Vm, compile};
 
-/// Programs in a plain run.
+/// Number of programs if `SLUICE_ORACLE_STOCK` is not set.
 const PROGRAMS: u64 = 2_000;
 
-/// Programs for one child process.
+/// Number of programs that one child process runs.
 const BATCH: u64 = 1_000;
 
-/// A prefix on the first line of each program: an order that does not depend on hashes, and substitutes for
-/// libraries that PUC lacks.
+/// A prefix on the first line of each program. It makes `pairs` use an order that does not depend on hashes,
+/// and has substitutes for libraries that PUC lacks.
 const ORDER: &str = "local rawnext, next = next, function(...) return (pcall(next, ...)) end \
     local bit = {band = function(a, b) return type(a) .. type(b) end} \
     local function pairs(t) if type(t) ~= 'table' then error('no table', 0) end local a = {} for k in rawnext, t do a[#a + 1] = k end \
@@ -28,8 +28,8 @@ const ORDER: &str = "local rawnext, next = next, function(...) return (pcall(nex
     local i = 0 return function() repeat i = i + 1 until a[i] == nil or rawget(t, a[i]) ~= nil \
     if a[i] ~= nil then return a[i], rawget(t, a[i]) end end end ";
 
-/// The interpreter's main program: runs programs from a file, each with its length before it; results are
-/// written in the same form.
+/// The interpreter's main program. It runs the programs of a file, in which each program stands after its
+/// length, and writes the results in the same form.
 const DRIVER: &str = "local file = io.open(arg[1], 'rb')
 while true do
   local len = file:read('*n') if not len then break end
@@ -71,7 +71,8 @@ fn ours(vm: &mut Vm, source: &[u8]) -> Vec<u8> {
     [sign, &*text].concat()
 }
 
-/// Removes the driver's position from a text; errors of a call level outside of the program have it.
+/// Removes the driver's position from a text. An error whose call level lies outside of the program has this
+/// position.
 fn without(text: &[u8], position: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::facts::{NodeCondition, OpenSlotFact};
 
-/// A peer with fixed replies; a request without one is answered with an error.
+/// A peer with fixed replies. A request that has no fixed reply is answered with an error.
 struct Made {
     replies: Vec<(&'static str, Value)>,
     asked: Vec<String>,
@@ -115,7 +115,7 @@ fn a_scan_without_end_ends() {
     let count = |begins: &str| made.asked.iter().filter(|line| line.starts_with(begins)).count();
     assert_eq!((count("SCAN"), count("DUMP"), count("SELECT")), (10, 2, 2));
     assert_eq!(made.pauses, 10);
-    // A server whose SCAN returns no keys.
+    // The SCAN of this server returns no keys.
     let (facts, made) = facts_of(vec![
         ("INFO", bulk("db0:keys=1000000,expires=0\r\n")),
         ("SELECT", Value::Simple(b"OK".to_vec())),
@@ -153,8 +153,8 @@ fn every_command_that_is_asked_only_reads() {
     }
 }
 
-/// The reply of CLUSTER NODES in a cluster of four: the second node is the one that replies, the first has a
-/// migrating slot, the third has failed.
+/// The reply of CLUSTER NODES in a cluster of four nodes: the second node is the one that replies, the first
+/// has a migrating slot, and the third has failed.
 const NODES: &str = "\
 aa 10.0.0.1:7001@17001,one master - 0 1 1 connected 0-99 101-8000 [9->-bb] [x->-bb]
 bb :7002@17002 myself,master - 0 1 2 connected 8001-16382

@@ -31,7 +31,7 @@ fn setting(name: &str, value: &str) -> SettingFact {
     SettingFact { name, value }
 }
 
-/// The findings that do not say `works`, as `weight about: what`.
+/// The findings whose weight is not `works`, each as the text `weight about: what`.
 fn heavy(facts: &MoveFacts) -> Vec<String> {
     let heavy = judge(facts).into_iter().filter(|finding| finding.weight != FindingWeight::Works);
     heavy
@@ -55,8 +55,8 @@ fn a_server_like_ours_has_nothing_in_the_way() {
     check(|_| {}, &[]);
 }
 
-/// Numbers from the other server are untrusted: each is tried at the edges of its type, alone and
-/// all at once.
+/// Numbers from the other server are untrusted, so each number is replaced by values at the edges of its
+/// type, first alone and then together with all others.
 #[test]
 fn numbers_of_the_other_server_may_be_any() {
     let names: Vec<Vec<u8>> = plain().info.unwrap().0.into_keys().collect();
@@ -333,7 +333,7 @@ fn an_rdb_version_that_is_not_read_is_named() {
     );
 }
 
-/// A healthy node with this port, which was asked.
+/// A healthy node with this port, which has answered all questions.
 fn node(port: u16, info: &str) -> ClusterNodeFact {
     let view = NodeView {
         info: Ok(InfoFacts::read(info.as_bytes())),

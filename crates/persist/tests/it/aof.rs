@@ -1,4 +1,5 @@
-//! Manifests and logs of commands: those that other servers write, and the errors for malformed ones.
+//! Tests of manifests and logs of commands: those that other servers write, and the errors for malformed
+//! ones.
 
 use sluice_persist::aof::{
     AofFile, AofFileKind, BaseFormat, LogError, LogItem, LogOptions, LogProblem, LogProgress, LogReader,
@@ -24,7 +25,8 @@ fn command(words: &[&str]) -> Vec<u8> {
     format!("*{}\r\n{}", words.len(), args.collect::<String>()).into_bytes()
 }
 
-/// The items of a log that is fed in pieces of `piece` bytes: a line for each item that `line` shows.
+/// Reads a log in pieces of `piece` bytes. Returns a line for each item that `line` shows, and how the log
+/// ends.
 fn read(log: &[u8], piece: usize) -> (Vec<String>, Result<(), LogError>, LogTail) {
     let mut reader = LogReader::new(LogOptions::default());
     let mut pieces = log.chunks(piece);
@@ -240,7 +242,8 @@ fn is_beginning(log: &[u8]) -> bool {
     true
 }
 
-/// The number in a header and the bytes after it. Errors: whether the bytes are the beginning of a header.
+/// Returns the number in a header and the bytes after the header. Errors: whether the bytes are the beginning
+/// of a header.
 fn header(text: &[u8], marker: u8, least: u64, most: u64) -> Result<(u64, &[u8]), bool> {
     let Some(tail) = text.strip_prefix(&[marker]) else { return Err(text.is_empty()) };
     let mut number = String::new();
@@ -346,8 +349,8 @@ fn one_impossible_byte_is_found_where_it_stands_however_little_follows() {
     assert!(found > 20 * 200, "{found}");
 }
 
-/// Line ends are converted as git and editors do with a file that they take for text, in all lines or from
-/// any line on.
+/// Line ends are converted, as git and editors do with a file that they take for text, either in all lines or
+/// from some line on.
 #[test]
 fn a_log_whose_line_ends_were_converted_is_wrong_and_not_cut_off() {
     let others = ["valkey-9.1.2-aof/a b.aof.2.incr.aof", "redis-8.0.6-aof/appendonly.aof.2.incr.aof"];
@@ -368,7 +371,7 @@ fn a_log_whose_line_ends_were_converted_is_wrong_and_not_cut_off() {
     let (_, ended, tail) = both(lf.as_bytes());
     assert_eq!(ended, Err(LogError { offset: 0, problem: LogProblem::LineFeed }));
     assert_eq!(tail.valid_up_to, 0);
-    // A part of a snapshot's magic is no log.
+    // A part of a snapshot's magic is not a log.
     for magic in ["R", "REDI", "V", "VALKE"] {
         let (_, ended, _) = both(magic.as_bytes());
         assert_eq!(ended, Err(LogError { offset: 0, problem: LogProblem::Marker(magic.as_bytes()[0]) }));
@@ -474,7 +477,7 @@ fn bad_manifests_are_refused_with_the_references_words() {
         (behind(good), Order, Some(2)),
         (behind("file i seq -1 type i\n"), Order, Some(2)),
         (behind("file i seq 99999999999999999999 type i\n"), Order, Some(2)),
-        // Numbers of later files are counted from this one and must be readable again.
+        // The numbers of later files are counted from this one, and must be readable again.
         (behind("file i seq 9223372036854775806 type i\n"), Order, Some(2)),
         (behind("file i seq 2 type z\n"), Kind, Some(2)),
         // A comment is read in pieces of 1,024 bytes, the second of which counts as a line.

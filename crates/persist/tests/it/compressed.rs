@@ -1,4 +1,4 @@
-//! Files of version 81: compressed ones, and Path Hashes.
+//! Tests of files of version 81: compressed files, and files with Path Hashes.
 
 use sluice_persist::aof::{LogItem, LogOptions, LogProgress, LogReader};
 use sluice_persist::rdb::{
@@ -52,8 +52,8 @@ fn frame(contents: &[u8], bits: u8, block_bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Keys with text for their values: strings themselves, the number of a hash's fields, and the type names of
-/// skipped values.
+/// Keys with a text for each value: a string itself, the number of a hash's fields, or the type name of a
+/// skipped value.
 pub type Rows = Vec<(String, String)>;
 
 /// The contents of a file that is fed in pieces of `piece` bytes, and the bytes after the file.
@@ -162,10 +162,10 @@ fn frames_of_every_kind_are_read() {
             }
         }
     }
-    // The older envelope.
+    // A file may have the older envelope.
     let draft = [DRAFT_ENVELOPE, &frame(&file, CONTENT_SUM, MAX_BLOCK)[..]].concat();
     assert_eq!(read(&draft, 100, default()), Ok((rows.clone(), Vec::new())));
-    // Version 80 and the versions of Redis may be inside, too.
+    // The contents may also have version 80 or a version of Redis.
     let older = [b"VALKEY080", &file[9..]].concat();
     assert_eq!(
         read(&[ENVELOPE, &frame(&older, 0, MAX_BLOCK)].concat(), 100, default()),
@@ -213,7 +213,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     let mut bad = good.clone();
     *bad.last_mut().expect("it has bytes") ^= 1;
     assert!(read(&bad, 1, unchecked).is_ok());
-    // A block that refers to bytes before the beginning.
+    // A block is malformed if it refers to bytes before the beginning, or if it is cut off.
     let block = |bytes: &[u8]| {
         let (header, end) = (&frame(b"", 0, 1)[..7], [0; 4]);
         [ENVELOPE, header, &(bytes.len() as u32).to_le_bytes(), bytes, &end].concat()
@@ -234,8 +234,8 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(error(&long).1, Problem::Frame("the LZ4 frame does not have the announced length"));
 }
 
-/// A block of a few bytes cannot make the reader reserve the size that the frame allows, and the blocks
-/// of a whole file of such blocks are decompressed one by one.
+/// A block of a few bytes cannot make the reader reserve the size that the frame allows. A whole file of such
+/// blocks is decompressed block by block.
 #[test]
 fn memory_grows_with_what_is_there() {
     let zeros = vec![0; 4 << 20];
@@ -263,7 +263,8 @@ fn memory_grows_with_what_is_there() {
     assert_eq!(reader.rest(), b"");
 }
 
-/// A Path Hash: two paths, the first with two fields. Skipping it must leave the key after it readable.
+/// A Path Hash with two paths, of which the first has two fields. If the reader skips it, it must find the
+/// next key.
 const PATH_HASH: &[u8] = b"\x17\x04tree\x02\x02/a\x02\x01f\x01v\x01g\xc0\x05\x02/b\x01\x01h\x01w";
 
 fn with_path_hash() -> Vec<u8> {
@@ -284,10 +285,10 @@ fn a_path_hash_is_refused_by_its_key_and_left_out_when_relaxed() {
             assert_eq!(rows, wanted);
         }
     }
-    // In files of Redis the number has another meaning.
+    // In files of Redis, this type number has another meaning.
     let redis = [b"REDIS0011", &with_path_hash()[9..]].concat();
     assert!(read(&redis, 100, relaxed).is_err());
-    // A payload with a Path Hash does not count as malformed.
+    // A payload with a Path Hash counts as unsupported, not as malformed.
     let payload = [&PATH_HASH[..1], &PATH_HASH[6..], &81u16.to_le_bytes(), &[0; 8]].concat();
     let unsummed = ReadOptions { checksum: false, ..default() };
     assert_eq!(

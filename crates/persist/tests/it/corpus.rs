@@ -1,5 +1,5 @@
-//! Files that other servers wrote, and files of old versions that are assembled by hand, read byte by
-//! byte and at once.
+//! Reads files that other servers wrote, and files of old versions that are assembled by hand, byte by byte
+//! and at once.
 
 use sluice_base::num::IntBuffer;
 use sluice_persist::rdb::{
@@ -27,7 +27,7 @@ struct Contents {
     streams: BTreeMap<(u64, String), (u64, Vec<(usize, usize)>)>,
     expiries: BTreeMap<(u64, String), i64>,
     usages: Vec<Usage>,
-    /// Type names of skipped values, and the number of keys of each type.
+    /// Number of skipped values of each type, by the type's name.
     skipped: BTreeMap<String, usize>,
     empty: usize,
 }
@@ -196,7 +196,7 @@ fn values_of_other_types_in_files_of_other_servers_are_named_or_passed_over() {
     for server in ["valkey-9.1.2", "redis-8.0.6"] {
         let file = corpus(&format!("{server}-types.rdb"));
         let contents = both_ways(&file, Unknown::Skip);
-        // Redis writes fields with an expiry in a form of its own.
+        // Redis writes a hash that has expiries of fields in a form of its own, which must be read.
         assert_eq!((contents.hashes.len(), contents.skipped.get("hash")), (4, None), "{server}");
         assert_eq!((contents.sets.len(), contents.skipped.get("set")), (3, None), "{server}");
         let streams =
@@ -226,8 +226,8 @@ fn ziplist(elements: &[&str]) -> Vec<u8> {
     [&head[..], &(elements.len() as u16).to_le_bytes(), &body, b"\xff"].concat()
 }
 
-/// A file with the forms that the reference wrote in `version`, 1 to 10. In parentheses is the first version
-/// with a form: lists as elements (1), as one ziplist (2), as several ziplists (7); expiries in seconds (1),
+/// A file with the forms that the reference wrote in `version`, 1 to 10. Each form has its first version in
+/// parentheses: lists as elements (1), as one ziplist (2), as several ziplists (7); expiries in seconds (1),
 /// in ms (3); a checksum (5); auxiliary fields and the sizes of databases (7); last uses (9).
 fn old_file(version: u32) -> Vec<u8> {
     let mut file = format!("REDIS{version:04}").into_bytes();
@@ -295,7 +295,8 @@ fn files_of_versions_1_to_10_are_read() {
     }
 }
 
-/// The assets of the reference's own test suite, in `$SLUICE_PEER_HOME/suite`. Skipped without that variable.
+/// Reads the assets of the reference's own test suite, in `$SLUICE_PEER_HOME/suite`. The test is skipped
+/// without that variable.
 #[test]
 fn files_of_the_reference_s_suite_are_read_or_refused_for_a_reason() {
     let Some(home) = std::env::var_os("SLUICE_PEER_HOME") else {

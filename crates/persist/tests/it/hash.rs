@@ -1,4 +1,4 @@
-//! Hashes in files: every form of all versions, and the form that is written.
+//! Tests of hashes in files: all forms of all versions are read, and one form is written.
 
 use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
@@ -39,8 +39,8 @@ fn first(file: &[u8], piece: usize, options: ReadOptions) -> Result<Option<Hash>
 }
 
 fn of_value(value: &[u8], piece: usize) -> Result<Option<Hash>, LoadError> {
-    // Redis has its own types from 22 on. Here 22 is the type of Valkey, and higher numbers are types of
-    // Redis.
+    // From 22 on, type numbers have other meanings in Redis than in Valkey. In this test 22 is Valkey's type,
+    // and higher numbers are types of Redis.
     let magic: &[u8] = if value[0] > 22 { b"REDIS0012" } else { b"VALKEY080" };
     let file = [magic, &value[..1], b"\x01k", &value[1..], b"\xff\0\0\0\0\0\0\0\0"].concat();
     first(&file, piece, ReadOptions::default())
@@ -92,8 +92,8 @@ fn every_form_is_read_in_any_pieces() {
 
 #[test]
 fn hashes_of_release_candidates_of_redis_7_4_are_read() {
-    // Type 22: each expiry counts from the epoch, and 0 stands for none. Type 23: a listpack without an
-    // expiry in front.
+    // In type 22, each expiry counts from the epoch, and 0 stands for no expiry. Type 23 is a listpack
+    // without an expiry in front of it.
     let cases: [&[u8]; 2] = [
         b"\x16\x02\x40\x7b\x01f\x01v\x00\x01n\x01w",
         b"\x17\x17\x17\0\0\0\x06\0\x81f\x02\x81v\x02\x7b\x01\x81n\x02\x81w\x02\x00\x01\xff",

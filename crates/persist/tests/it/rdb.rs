@@ -1,5 +1,5 @@
-//! Files that are written are read back, and accepted by the reference. Files of other writers are read, and
-//! malformed ones refused.
+//! Tests that written files can be read back and are accepted by the reference, that files of other writers
+//! are read, and that malformed files are refused.
 
 use sluice_base::num::IntBuffer;
 use sluice_base::{Bytes, Rng};
@@ -84,7 +84,7 @@ fn a_string_in_pages_is_read_back_whether_it_gets_smaller_or_not() {
     sparse.write_at(40 * PAGE_BYTES + 1, b"end");
     let mut half = Pages::copy_from(&random[..3 * PAGE_BYTES]);
     half.write_at(6 * PAGE_BYTES, &random[..100]);
-    // The largest size of each string in a file with compressed strings.
+    // Each string has the largest size that it may take in a file with compressed strings.
     let strings = [(Pages::copy_from(&random), random.len()), (sparse, 60_000), (half, 4 * PAGE_BYTES)];
     for compression in [Compression::Strings, Compression::None] {
         for (pages, compressed_max) in &strings {
@@ -114,7 +114,7 @@ fn given(write: impl FnOnce(&mut Writer, &mut dyn FnMut(Bytes)), options: WriteO
     pieces
 }
 
-/// Bytes of the pieces that have no other owner.
+/// Number of bytes in those of the pieces that have no other owner.
 fn own_bytes(pieces: &[Bytes]) -> usize {
     pieces.iter().filter(|piece| !piece.is_shared()).map(|piece| piece.capacity()).sum()
 }
@@ -135,7 +135,7 @@ fn the_pages_of_a_string_are_shared_where_they_are_not_compressed() {
     assert_eq!(holes, 40);
     let file: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
     assert!(rows(&file)[0].1 == pages.to_vec());
-    // The string may be changed while a piece is still to be sent.
+    // A change of the string does not affect a piece that is still to be sent.
     pages.write_at(0, b"another");
     assert!(pieces.iter().flat_map(|piece| piece.iter()).eq(file.iter()));
 }
@@ -259,7 +259,8 @@ fn lists_are_read_back_with_their_encoding() {
     }
 }
 
-/// The bytes that 9.1.2 dumps for lists of one, two and three nodes, and for a node of one long element.
+/// The expected bytes are those that Valkey 9.1.2 dumps for lists of one, two and three nodes, and for a node
+/// of one long element.
 #[test]
 fn lists_have_the_reference_s_bytes() {
     let bytes = |values: &[&[u8]], max_listpack_size: i32| {
@@ -293,7 +294,7 @@ fn lists_have_the_reference_s_bytes() {
     assert!(written.starts_with(b"\x12\x01k\x03\x02\x5f\xf3\xf3\x1f\x00\x00\xc6\x01\x90element:"));
 }
 
-/// Types that 9.1.2 reads and no longer writes.
+/// Valkey 9.1.2 reads these types but no longer writes them.
 #[test]
 fn old_lists_are_read() {
     let ziplist = b"\x12\0\0\0\x0e\0\0\0\x02\0\x00\x02ab\x04\xfe\x07\xff";
@@ -352,7 +353,7 @@ fn lists_that_cannot_be_are_refused() {
     assert_eq!(problem(b"\x01\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01x").problem, Problem::CutOff);
 }
 
-/// The bytes of 9.1.2 for the same data and settings.
+/// The expected bytes are those that Valkey 9.1.2 writes for the same data and settings.
 #[test]
 fn the_reference_s_bytes() {
     let mut writer = Writer::new(WriteOptions { checksum: false, ..OPTIONS });
@@ -519,7 +520,7 @@ fn a_file_in_pieces_reads_as_the_whole_one() {
     assert!(outline(&file, 1000, ReadOptions { checksum: false, ..options }).is_ok());
 }
 
-/// An announced length costs nothing: the reader takes the bytes that arrive and waits.
+/// An announced length reserves nothing, because the reader takes the bytes that arrive and waits for more.
 #[test]
 fn announced_lengths_are_not_believed() {
     let huge = b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff";
@@ -543,8 +544,8 @@ fn announced_lengths_are_not_believed() {
             match reader.next() {
                 Ok(ReadProgress::More(_)) => reader.feed(&[1; 100]),
                 Err(error) => {
-                    // The fed bytes are elements of one byte each; where a container is expected, 1 does not
-                    // stand for a listpack.
+                    // The fed bytes are elements of one byte each. Where the kind of a container is expected,
+                    // the number 1 does not mean a listpack.
                     assert!(matches!(error.problem, Problem::List | Problem::Compression), "{error:?}");
                     break;
                 }
@@ -610,7 +611,7 @@ fn hints_imports_and_functions_are_items() {
         (b"\x00\x80\0\0\x40\0", 0, 16_384),
         (b"\x81\xff\0\0\0\0\0\0\0\x01", 255 << 56, 1),
         (b"\x00\x81\xff\xff\xff\xff\xff\xff\xff\xff", 0, u64::MAX),
-        // A range that overlaps the one before.
+        // These ranges overlap the range before them, which is slot 5.
         (b"\x05\x05", 5, 5),
         (b"\x00\x40\x40", 0, 64),
     ] {
@@ -623,8 +624,8 @@ fn hints_imports_and_functions_are_items() {
     assert_eq!(first_error(&many), LoadError { offset: 51, problem: Problem::Length });
 }
 
-/// A value of each type that this server lacks: the type's number, the type, its name in messages, and the
-/// value.
+/// A value of each type that this server lacks: the type's number, the type itself, its name in messages, and
+/// the value.
 const OTHERS: &[(u8, ForeignType, &str, &[u8])] = &[
     (
         7,

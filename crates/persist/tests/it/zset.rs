@@ -1,5 +1,5 @@
-//! Sorted sets in files and payloads: every form of all versions, the bytes that the reference wrote,
-//! and malformed values.
+//! Tests of sorted sets in files and payloads: every form of all versions, the bytes that the reference
+//! wrote, and malformed values.
 
 use sluice_base::Bytes;
 use sluice_collections::listpack;
@@ -85,10 +85,10 @@ fn what_the_reference_wrote_is_read_and_written_again() {
 
 #[test]
 fn payloads_are_those_of_the_reference() {
-    // DUMP of `small`, `long` and `shrunk` of 9.1.2.
+    // The payloads are those that DUMP of Valkey 9.1.2 returned for `small`, `long` and `shrunk`.
     for (key, wanted) in PAYLOADS {
         let (encoding, sorted) = &self::wanted()[*key];
-        // This set was larger before.
+        // The reference dumped this set as a skip list, because it was larger before.
         let encoding = if *key == "shrunk" { ZsetEncoding::Skiplist } else { *encoding };
         let mut context = ZsetContext::new(ZsetLimits::default(), Default::default());
         let sorted = sorted
@@ -122,7 +122,8 @@ fn load(kind: u8, value: &[u8]) -> Result<(ZsetEncoding, Elements), PayloadError
 fn is_refused(kind: u8, value: &[u8]) {
     match load(kind, value) {
         Err(PayloadError::Bad(error)) => {
-            // Of a ziplist too, a member that occurs twice is only found when the set is complete.
+            // A member that occurs twice is only found when the set is complete, even if the set comes from a
+            // ziplist.
             let is_meant =
                 error.problem == Problem::Zset || kind == 12 && error.problem == Problem::ZsetZiplist;
             assert!(is_meant, "{:?}: {}", error.problem, value.escape_ascii());
@@ -178,8 +179,8 @@ fn every_form_is_read_and_put_in_order() {
     assert_eq!(load(17, &packed(&["c", "2", "b", "2", "a", "-1.5"])), Ok((ZsetEncoding::Listpack, wanted)));
 }
 
-/// Scores as texts: decimal numbers in a double's range, `inf` and `infinity`. A text with other bytes before
-/// or after the number is refused.
+/// A score as text is a decimal number in a double's range, `inf` or `infinity`. A text with other bytes
+/// before or after the number is refused.
 #[test]
 fn the_text_of_a_score_is_a_decimal_number_or_refused() {
     let taken = [
@@ -207,7 +208,7 @@ fn the_text_of_a_score_is_a_decimal_number_or_refused() {
         let (packed, wanted) = (["m", score], vec![f64::to_bits(wanted)]);
         let found: [Vec<u64>; 2] = [load(12, &ziplist(&packed)), load(17, &self::packed(&packed))].map(bits);
         assert_eq!(found, [wanted.clone(), wanted.clone()], "{score}");
-        // The form of Redis before 4 has only one zero.
+        // The format of Redis before version 4 cannot express a negative zero.
         let found: Vec<f64> = bits(load(3, &old(score))).into_iter().map(f64::from_bits).collect();
         assert_eq!(found, [f64::from_bits(wanted[0])], "{score}");
     }
@@ -258,7 +259,7 @@ fn what_no_set_can_be_is_refused() {
     is_refused(12, &text(b"no ziplist"));
     is_refused(12, &ziplist(&["a"]));
     is_refused(12, &ziplist(&["1", "1", "1", "2"]));
-    // Many elements, one of them twice.
+    // One of many members occurs twice.
     let mut doubles = vec![0x80];
     doubles.extend_from_slice(&2001u32.to_be_bytes());
     for number in (0..2000).chain([1000]) {
@@ -277,7 +278,7 @@ fn announced_lengths_cost_nothing() {
     }
 }
 
-/// DUMP of keys by 9.1.2 with `rdbcompression yes`.
+/// The payloads that DUMP of Valkey 9.1.2 returned with `rdbcompression yes`.
 const PAYLOADS: &[(&str, &[u8])] = &[
     ("small", b"\x11@PP\x00\x00\x00\x12\x00\x81m\x02\x84-inf\x05\x81b\x02\xdf\xf9\x02\x80\x01\x84-0.5\x05\x07\x01\x843e-7\x05\x81a\x02\x01\x01\x81c\x02\x832.5\x04\x81d\x02\xf2\xa0\x86\x01\x04\x81e\x02\xf45\x1c\xdc\xdf\x02\x00\x00\x00\x09\x81p\x02\x83inf\x04\xffP\x00\x0c\xd5U}\x12\x89\xbf\xb2"),
     ("long", b"\x05\x03\xc3\x09@F\x01xx\xe09\x00\x01xx\x00\x00\x00\x00\x00\x00\xf0?\x01y\x9a\x99\x99\x99\x99\x99\xb9?\x04zero\x00\x00\x00\x00\x00\x00\x00\x80P\x00>}\x0e\xa9kQU\xef"),

@@ -1,4 +1,4 @@
-//! Files and streams compressed by Zstd, and the output of both compression methods.
+//! Tests of files and streams that are compressed by Zstd, and of the output of both compression methods.
 
 use super::compressed::{plain, read};
 use sluice_persist::rdb::{
@@ -41,7 +41,7 @@ fn packed(file: &[u8], codec: CompressionMethod, checksum: bool, piece: usize) -
 fn a_file_that_another_library_compressed_is_read() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/rdb81-zstd.rdb");
     let file = std::fs::read(path).expect("the file is there");
-    // The data of the Zstd file, compressed by LZ4.
+    // This file has the same data, compressed by LZ4.
     let other = std::fs::read(path.replace("zstd", "lz4")).expect("the file is there");
     let wanted = read(&other, usize::MAX, default()).expect("it is whole");
     assert_eq!(wanted.0.len(), 1501);
@@ -68,7 +68,7 @@ fn what_is_written_is_read_by_either_method_and_is_smaller() {
             let found = read(&[&packed[..], b"behind"].concat(), 4096, default());
             assert_eq!(found, Ok((rows.clone(), b"behind".to_vec())), "{codec:?}, {checksum}, {piece}");
         }
-        // One changed byte anywhere is found, or does not change the meaning.
+        // A byte that is changed anywhere is either found or does not change the contents.
         let good = packed(&file, codec, true, 1000);
         for at in (7..good.len()).step_by(good.len() / 200) {
             let mut bad = good.clone();
@@ -115,7 +115,8 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(damaged(7, 5), (7, wrong("the magic of a Zstd frame is missing")));
     assert_eq!(damaged(11, 0x0c), (7, wrong("the header of the Zstd frame is not of a known version")));
     assert_eq!(damaged(11, 0x05), (7, wrong("the Zstd frame needs a dictionary")));
-    // 16 MiB, 9 MiB, and the largest size that the field can express; no memory is reserved for them.
+    // The windows are 16 MiB, 9 MiB, and the largest size that the field can express. No memory is reserved
+    // for them.
     for field in [14 << 3, 13 << 3 | 1, 0xff] {
         assert_eq!(damaged(12, field), (7, wrong("the Zstd frame needs a window of more than 8 MiB")));
     }
@@ -150,8 +151,8 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     let later = of_blocks(&[block(0, file.len(), file), last(block(0, 1, b"x"))]);
     assert_eq!(error(&later).1, wrong("the Zstd frame holds more than a file"));
     assert_eq!(error(&whole(0, 20, &file[..20])).1, wrong("the Zstd frame ends before its file"));
-    // An announced length reserves nothing and is compared with the bytes that follow: 2^60 bytes, and
-    // one byte too few.
+    // An announced length reserves nothing and is compared with the bytes that follow. Here 2^60 bytes are
+    // announced, and then one byte too few.
     let announced = |len: u64, blocks: &[Vec<u8>]| {
         [ENVELOPE, b"\x28\xb5\x2f\xfd\xc0\x38", &len.to_le_bytes(), &blocks.concat()].concat()
     };
@@ -163,7 +164,7 @@ fn what_is_wrong_with_a_frame_is_said_with_its_position() {
     assert_eq!(error(&announced(file.len() as u64 - 1, &more)).1, length);
 }
 
-/// Four bytes yield 128 KiB: blocks are decompressed one by one, as they are needed.
+/// Four bytes yield 128 KiB, so blocks are decompressed one by one, when they are needed.
 #[test]
 fn memory_grows_with_what_is_there() {
     let string = [b"VALKEY081\xfe\x00\x00\x01k\x80", &(80u32 << 20).to_be_bytes()[..]].concat();
@@ -178,8 +179,8 @@ fn memory_grows_with_what_is_there() {
     assert!(matches!(reader.next(), Ok(ReadProgress::Item(Item::LoadedEntry(_)))));
 }
 
-/// A stream of a primary: a frame that is flushed after each of `said`, or with `ends` a frame for each of
-/// them.
+/// A stream of a primary, in one piece for each of `said`. With `ends`, each piece is a frame; otherwise all
+/// pieces are one frame, which is flushed after each of them.
 fn stream(said: &[&[u8]], ends: bool) -> Vec<Vec<u8>> {
     let mut encoder = CCtx::create();
     let mut encode = |bytes: &[u8], end| {
@@ -227,12 +228,12 @@ fn a_stream_may_be_plain_and_empty_lines_come_before_either() {
     assert_eq!(feed(&[b"V", b"ALUE"]), Ok(b"VALUE".to_vec()));
     let sent = &stream(&[command], false)[0];
     assert_eq!(feed(&[b"\n", &sent[..3], &sent[3..]]), Ok([b"\n", command].concat()));
-    // A file is no stream, and a malformed stream ends.
+    // A file is not accepted as a stream, and a malformed stream fails.
     let file = feed(&[ENVELOPE]);
     assert_eq!(file, Err(StreamError::Bad(LoadError { offset: 0, problem: Problem::Envelope })));
     let bad = feed(&[&sent[..7], b"garbage"]);
     assert!(matches!(bad, Err(StreamError::Bad(LoadError { offset: 7, .. }))), "{bad:?}");
-    // A stream compressed by LZ4: one uncompressed block with the command.
+    // The stream is compressed by LZ4 and has one uncompressed block with the command.
     let header = b"VCS\x01\x01\0\x02\x04\x22\x4d\x18\x40\x40\xc0";
     let len = (command.len() as u32 | 1 << 31).to_le_bytes();
     assert_eq!(feed(&[header, &len, command]), Ok(command.to_vec()));

@@ -15,8 +15,8 @@ fn random_operations_agree_with_twins() {
         let mut collector = collector(lanes_max);
         let mut lanes: Vec<Lane<(usize, usize)>> = Vec::new();
         let mut twins: Vec<Twin> = Vec::new();
-        // Values are (the lane's index in `lanes`, running number). Before each collection all lanes are
-        // published: the first values of `visible` must come out.
+        // Each value is a pair: the lane's index in `lanes`, and a running number. Before each collection all
+        // lanes are published, so the first values of `visible` must come out.
         for next in 0..2000 {
             match numbers.below(8) {
                 0 => match collector.open(capacity(2)) {

@@ -10,7 +10,8 @@ use crate::twin::{Counted, Twin, capacity, check_stamps, everywhere, stamp};
 fn random_operations_agree_with_a_twin() {
     everywhere(|start, count, numbers| {
         let (mut producer, mut consumer) = channel_at(capacity(count), start);
-        // Staged values are in `twin` and counted: the consumer may take all but the last `staged`.
+        // `twin` contains the staged values, too, and `staged` counts them, because the consumer may take all
+        // but these values.
         let (mut twin, mut staged, mut next) = (Twin::new(count), 0, 0);
         for _ in 0..2000 {
             match numbers.below(6) {
@@ -18,7 +19,7 @@ fn random_operations_agree_with_a_twin() {
                     let (ours, theirs) = (producer.stage(next), twin.push(next));
                     assert_eq!(ours, theirs);
                     staged = if ours.is_ok() { staged + 1 } else { 0 };
-                    // Looking for room commits the values staged before.
+                    // Looking for room commits the values that were staged before.
                     staged = if producer.has_staged() { staged } else { 0 };
                     next += 1;
                 }

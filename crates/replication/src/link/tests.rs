@@ -6,7 +6,7 @@ const OTHER_ID: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
 const SECOND: u64 = SECOND_NS;
 const TIMEOUT: u64 = 60 * SECOND;
 
-/// A link with its surroundings.
+/// A link, and the replica's state that each step gets, such as the time and the position to resume from.
 struct Bed {
     link: ReplicaLink,
     now_ns: u64,
@@ -57,7 +57,7 @@ impl Bed {
         self.link.take_outputs()
     }
 
-    /// The outputs of a step, without those for the log.
+    /// Makes a step; returns its outputs except those for the log.
     fn deeds(&mut self, input: Input<'_>) -> Vec<LinkOutput> {
         let outputs = self.step(input);
         outputs.into_iter().filter(|output| !matches!(output, Decision(LinkDecision::Log(..)))).collect()
@@ -494,7 +494,7 @@ fn any_order_of_inputs_is_survived() {
     }
 }
 
-/// A link to the replica that is to take over the role, with the request for the data sent.
+/// A link to the replica that is to take over the role, and the outputs of the request for the data.
 fn handing_over() -> (Bed, Vec<LinkOutput>) {
     let mut bed = Bed::new();
     bed.resume = Some(HistoryPoint { replid: ID.to_owned(), offset: 17 });

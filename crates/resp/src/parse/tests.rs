@@ -194,7 +194,8 @@ fn what_is_missing_of_an_argument_is_known() {
 
 #[test]
 fn a_request_that_comes_in_pieces_is_not_read_again() {
-    // Two hundred thousand arguments, six bytes at a time: quadratic work would take minutes.
+    // The request has 200,000 arguments and arrives six bytes at a time, so quadratic work would take
+    // minutes.
     let count = 200_000;
     let mut stream = format!("*{count}\r\n").into_bytes();
     stream.extend(b"$1\r\na\r\n".repeat(count));
@@ -279,8 +280,8 @@ fn valid_streams_give_what_was_put_in_them() {
     }
 }
 
-/// Replays as `replay` does, but every argument that a piece ends within is received into memory of its own;
-/// the unfinished request is dropped at the end.
+/// Replays a stream as `replay` does, but if a piece ends within an argument, this argument is received into
+/// memory of its own. An unfinished request is dropped at the end.
 fn replay_apart(
     stream: &[u8],
     limits: &ParseLimits,
@@ -370,7 +371,7 @@ fn random_bytes(rng: &mut Rng, len_max: u64) -> Vec<u8> {
     (0..len).map(|_| rng.next_u64() as u8).collect()
 }
 
-/// Mostly requests, sometimes with a byte changed, dropped or inserted.
+/// A random stream of requests, in which sometimes a byte is changed, dropped or inserted.
 fn random_stream(rng: &mut Rng) -> Vec<u8> {
     let mut stream = Vec::new();
     for _ in 0..rng.below(6) {

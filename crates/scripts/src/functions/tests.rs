@@ -1,4 +1,4 @@
-//! Adding, replacing, joining and finding libraries.
+//! Tests that add, replace, join and find libraries.
 
 use super::*;
 use crate::library::tests::CountedWatch;

@@ -1,4 +1,4 @@
-//! First lines of libraries, and what they register.
+//! Tests of the first lines of libraries, and of the functions that libraries register.
 
 use super::*;
 
@@ -98,8 +98,8 @@ fn what_a_program_does_wrong_is_told() {
     assert!(call.ends_with("Script attempted to access nonexistent global variable 'call'"), "{call}");
 }
 
-/// Programs that never end, one for each way out of the machine within a loop. While it is loaded, a
-/// library has neither `pcall` nor `coroutine`, and an error ends its program.
+/// Programs that never end. Each gives control back to the host in a different way within its loop. A library
+/// that is being loaded has neither `pcall` nor `coroutine`, so an error ends its program.
 const ENDLESS: [&str; 7] = [
     "while true do end",
     "while true do server.log(server.LOG_NOTICE, 'x') end",
@@ -144,7 +144,7 @@ fn lists_that_a_library_fills_are_bounded() {
         ),
     ];
     for (program, wanted) in rows {
-        // The globals of a library that is being loaded have no string functions: `..` needs none.
+        // A library that is being loaded has no string functions, but the operator `..` needs none.
         let error = loaded(&format!("#!lua name=l\n{program}")).unwrap_err();
         assert!(error.contains(wanted), "{error}");
         let code: Arc<[u8]> = format!("#!lua name=l\n{program}").into_bytes().into();

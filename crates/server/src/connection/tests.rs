@@ -46,7 +46,7 @@ impl Rig {
         }
     }
 
-    /// Runs the loop until nothing happens; returns the bytes that the client received meanwhile.
+    /// Runs the loop until nothing happens; returns the bytes that the client has received in this time.
     fn run(&mut self) -> Vec<u8> {
         let mut got = Vec::new();
         for _ in 0..100 {
@@ -68,7 +68,7 @@ impl Rig {
             let key = Endpoint::client(event.token());
             handle(self, key, event);
         }
-        // Reads the rest of the stream, or fails with WouldBlock.
+        // Reads the bytes that have arrived; fails with WouldBlock if the stream has not ended.
         let _ = self.client.read_to_end(got);
         quiet
     }
@@ -151,9 +151,9 @@ impl ConnectionHost for Rig {
     }
 }
 
-/// Inverts every byte, and decodes four bytes at a time. The first four are answered with `hello`; a tilde is
-/// refused with `alert`, and a caret ends the client's side. A bar ends each group of parts encoded together,
-/// a full stop ends the connection.
+/// A codec that inverts every byte, and decodes four bytes at a time. It answers the first four bytes with
+/// `hello`, refuses a tilde with `alert`, and takes a caret as the end of the client's side. It writes a bar
+/// after each group of parts that are encoded together, and a full stop at the end of the connection.
 #[derive(Debug)]
 struct Inverting {
     held: Vec<u8>,
@@ -217,7 +217,7 @@ fn bytes_pass_as_they_are_without_a_codec() {
 fn a_codec_transforms_holds_back_and_answers() {
     let mut rig = Rig::new(inverting());
     let bytes = inverted("ECHO abcd\r\nPING\r\nxxx");
-    // Sent byte by byte: nothing is executed before the codec has four bytes.
+    // The bytes are sent one by one, and nothing is executed before the codec has four bytes.
     let mut got = Vec::new();
     for byte in &bytes[..15] {
         rig.client.write_all(&[*byte]).unwrap();

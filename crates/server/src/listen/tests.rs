@@ -77,7 +77,7 @@ fn what_is_kept_for_priority_is_closed_to_others_alone() {
         assert_eq!(refusal.text, NO_ROOM);
         Some(refusal.rejected)
     };
-    // Clients, those with priority among them, and how many places are reserved.
+    // `taken` is the number of clients, the number of those with priority, and the number of reserved places.
     for (taken, ordinary, priority) in [
         ((2, 0, 3), None, None),
         ((3, 0, 3), Some(Ordinary), None),
@@ -85,7 +85,7 @@ fn what_is_kept_for_priority_is_closed_to_others_alone() {
         // places of ordinary clients, but only against the total.
         ((5, 4, 3), None, None),
         ((6, 4, 3), Some(Ordinary), Some(Priority)),
-        // All places are reserved, or more places than there are.
+        // All places are reserved, or even more than there are.
         ((0, 0, 6), Some(Ordinary), None),
         ((1, 1, 100), Some(Ordinary), None),
         // No place is reserved.
@@ -198,7 +198,7 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     listen(&mut listening, "port 0").expect("no tcp any more");
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
     assert_eq!(listening.info_lines(), [(1, format!("name=unix,bind={}", path.display()))]);
-    // Another server has replaced the socket: its file stays.
+    // Another server has replaced the socket, so the socket's file must stay.
     std::fs::remove_file(&path).expect("removable");
     let other = std::os::unix::net::UnixListener::bind(&path).expect("free");
     listening.remove_unix_file();
@@ -207,7 +207,7 @@ fn a_unix_socket_has_the_permissions_that_were_asked_for() {
     listening.listen_unix(&config(&lines)).expect("listening");
     listening.remove_unix_file();
     assert!(!path.exists());
-    // A file with data is not the socket of an earlier run.
+    // A file with data is not taken for the socket of an earlier run.
     std::fs::write(&path, "data").expect("writable");
     let error = listening.listen_unix(&config(&lines)).expect_err("a file is there").to_string();
     assert_eq!(error, "opening Unix socket: bind: Address already in use");

@@ -1,4 +1,4 @@
-//! The users of a configuration, and the states of a file of users after faults.
+//! Tests of the users that a configuration defines, and of the contents of a users' file after faults.
 
 use super::*;
 use sluice_storage::Real;
@@ -6,7 +6,7 @@ use sluice_storage::faulty::{AfterCrash, Faulty, FileFault, Plan};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// A temporary folder, removed at the end.
+/// A temporary folder, which is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -47,7 +47,7 @@ fn listed(users: &Users) -> Vec<String> {
     users.iter().map(|user| String::from_utf8(user.line()).expect("text")).collect()
 }
 
-/// The lines of the users, and the notes of the start.
+/// Starts with a configuration; returns the lines of its users, and the notes of the start.
 fn users_of(text: &str) -> (Vec<String>, Vec<String>) {
     let StartUsers { users, notes, .. } = started(text).unwrap_or_else(|lines| panic!("{lines:?}"));
     (listed(&users), notes.into_iter().map(|(_, text)| text).collect())
@@ -210,7 +210,7 @@ const NEW: &str = "user new on\nuser default on nopass ~* &* +@all\n";
 
 #[test]
 fn a_fault_or_a_crash_at_any_step_leaves_the_old_users_or_the_new_ones() {
-    // Create, mode, write, sync, rename, sync of the folder, and some more.
+    // The operations are create, mode, write, sync, rename, sync of the folder, and some more.
     const STEPS: u64 = 8;
     let (mut old, mut new) = (0, 0);
     let faults = [

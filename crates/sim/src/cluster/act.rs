@@ -1,4 +1,4 @@
-//! Inputs and outputs of a node that do not depend on its model.
+//! Inputs and outputs of a node that have the same form for our nodes and for the stock model.
 
 use crate::cluster::stock::StockFile;
 use sluice_cluster::{LinkKey, NodeId, SlotMap, SlotSet};
@@ -46,7 +46,7 @@ pub(super) enum Act {
     },
     /// Delete the keys of these slots.
     Empty(Box<SlotSet>),
-    /// Delete all keys: the node was reset.
+    /// Delete all keys, because the node was reset.
     DropKeys,
     /// Follow another node, by a full sync or by continuing its stream.
     Follow {
@@ -57,8 +57,8 @@ pub(super) enum Act {
     Pause,
     Unpause,
     Map(Arc<SlotMap>),
-    /// A stock node has won an election by these votes: each with its voter and the epoch in which
-    /// it was given.
+    /// A stock node has won an election by these votes, each with its voter and the epoch in which it was
+    /// given.
     Won {
         epoch: u64,
         votes: Vec<(NodeId, u64)>,

@@ -19,7 +19,7 @@ impl World {
         self.hosts.iter().map(|host| host.group).max().unwrap_or(0) + 1
     }
 
-    /// Checks that each node knows every other of its group by its real id, with two links (S-33).
+    /// Checks that each node knows every other node of its group by its real id, with two links (S-33).
     pub(super) fn have_met(&self) -> Result<(), String> {
         for group in 0..self.groups() {
             let views = self.views_of(group);
@@ -100,8 +100,8 @@ impl World {
                 SavedRole::Unknown => Role::Unknown,
             };
             let is_same = view.nodes.get(&node.id).is_some_and(|seen| {
-                // Epochs are compared for voters only: a replica's line has its primary's epoch, which a
-                // start does not read.
+                // Epochs are compared for voters only, because a replica's line has its primary's epoch,
+                // which a start does not read.
                 let is_epoch = !seen.is_voter() || seen.epoch == node.config_epoch.0;
                 seen.role == role && seen.slots == node.slots && is_epoch
             });
@@ -130,7 +130,8 @@ fn agrees(
     own: &BTreeMap<NodeId, &SeenNode>,
     (stock, beyond): (&BTreeSet<NodeId>, &BTreeSet<NodeId>),
 ) -> Result<(), String> {
-    // Slots that this view gives to a node in `View::stuck`, of which it keeps old state, are not compared.
+    // `View::stuck` names nodes of which the view keeps old state. Slots that the view gives to them are not
+    // compared.
     let stuck = view.nodes.iter().filter(|(id, _)| view.stuck.contains(id));
     let stuck = stuck.fold(SlotSet::EMPTY, |all, (_, node)| sets::or(&all, &node.slots));
     for (id, seen) in &view.nodes {
@@ -144,12 +145,12 @@ fn agrees(
         if seen.role != truth.role {
             return differs("role", format!("{:?}", seen.role), format!("{:?}", truth.role));
         }
-        // Epoch 0 need not agree for a primary that was a replica before: a replica's own epoch is in no
-        // file, so the primary begins at 0 again, while other nodes remember the former epoch. With its
-        // first slots a node of ours takes a new epoch (E-7), while a stock node stays at 0.
+        // Epoch 0 need not agree for a primary that was a replica before, because a replica's own epoch is in
+        // no file. The primary therefore begins at 0 again, while other nodes remember the former epoch. With
+        // its first slots a node of ours takes a new epoch (E-7), while a stock node stays at 0.
         let is_lost = truth.role == Role::Primary && (!truth.is_voter() || stock.contains(id));
-        // Other nodes may keep a higher epoch that the node announced without having it in its file: they
-        // are right, because another node may have yielded to that epoch.
+        // Other nodes may keep a higher epoch that the node announced without having it in its file. Their
+        // views are right, because another node may have yielded to that epoch.
         let is_forgotten = beyond.contains(id) && seen.epoch > truth.epoch;
         let has_epoch = !(is_lost && truth.epoch == 0 || is_forgotten);
         if seen.epoch != truth.epoch && has_epoch {

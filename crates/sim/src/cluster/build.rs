@@ -1,4 +1,4 @@
-//! Builds a cluster without faults: epochs, slots, meetings, replicas.
+//! Builds a cluster without faults: gives the nodes epochs and slots, lets them meet, and makes replicas.
 
 use crate::cluster::act::Order;
 use crate::cluster::plan::Part;
@@ -84,7 +84,7 @@ impl World {
         Ok(())
     }
 
-    /// Loses MEETs with their connections for a while; the handshakes continue.
+    /// For a while, each connection on which a MEET is sent is lost. The handshakes must still continue.
     fn lose_meetings(&mut self) -> Result<(), String> {
         self.run(self.plan.timeout_ms.max(1_000) + 500)?;
         self.net.eats_meets = true;
@@ -97,7 +97,7 @@ impl World {
         self.wait_until("S-33 after lost MEETs", wait_ms, |world| world.have_met())
     }
 
-    /// Runs until `holds` returns no error. Errors: the last one when the time is over.
+    /// Runs until `holds` returns no error. Errors: the last error of `holds` when the time is over.
     pub(super) fn wait_until(
         &mut self,
         what: &str,

@@ -42,8 +42,8 @@ impl World {
         pairs.get(at).copied()
     }
 
-    /// Runs an agreed failover. Some of the ways between the replica and other nodes are slow, each by a time
-    /// of its own, so that the request for a pause, the primary's answer or votes arrive late.
+    /// Runs an agreed failover. Some connections between the replica and other nodes are slow, each with a
+    /// delay of its own, so that the request for a pause, the primary's answer or votes arrive late.
     fn agree_late(&mut self, replica: usize, primary: usize) -> Result<(), String> {
         for host in (0..self.hosts.len()).filter(|host| *host != replica) {
             for way in [(replica, host), (host, replica)] {

@@ -25,8 +25,8 @@ impl HostClock {
         Now { mono_ns, unix_us }
     }
 
-    /// The end of a primary's replication stream, which grows with time, at a time of this clock. The stock
-    /// model has the same rule.
+    /// The end offset of a primary's replication stream at a time of this clock. It grows with time, by the
+    /// same rule as in the stock model.
     pub(super) fn stream_end(self, mono_ns: u64) -> u64 {
         written((EPOCH_US as u64 + mono_ns / 1_000) / 1_000)
     }

@@ -123,9 +123,9 @@ fn believes(view: &View, owner: NodeId, slots: &SlotSet) -> bool {
     view.nodes.get(&owner).is_some_and(|node| sets::minus(slots, &node.slots).is_empty())
 }
 
-/// S-20. Stock node 0 votes in an epoch for stock node 4. Node 3, of ours, has won the epoch before,
-/// takes node 0's place, and is asked by stock node 5 for a vote in the epoch of node 4's election. If
-/// it voted, nodes 4 and 5 would both win.
+/// S-20. Stock node 0 votes in an epoch for stock node 4. Node 3, of ours, has won the preceding epoch, takes
+/// node 0's place, and is asked by stock node 5 for a vote in the epoch of node 4's election. If node 3
+/// voted, nodes 4 and 5 would both win.
 #[test]
 fn cl_s20_stock_replicas_do_not_both_win_an_epoch_by_the_votes_of_one_place() {
     let replicas = [(Ours, ReplicaOf(0)), (Stock, ReplicaOf(1)), (Stock, ReplicaOf(2))];
@@ -153,7 +153,7 @@ fn cl_s20_stock_replicas_do_not_both_win_an_epoch_by_the_votes_of_one_place() {
     world.pass(50);
     let taken = world.seen(3);
     assert!(taken.own().is_voter() && taken.own().epoch == epoch + 1 && taken.current_epoch == epoch + 2);
-    // Node 5 knows nothing of the second election: it asks for votes of the same epoch.
+    // Node 5 knows nothing of the second election, so it asks for votes of the same epoch.
     world.told(5, &Order::Failover(Failover::Force));
     world.pass(20);
     assert_eq!(world.seen(5).current_epoch, epoch + 2);
@@ -193,8 +193,8 @@ fn cl_e7_slots_of_a_dead_stock_node_are_kept_when_it_is_back() {
 #[test]
 fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch() {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary)];
-    // Node 1 must have the smaller id: when two nodes have the same epoch, the node with the smaller id
-    // takes a new one (E-6).
+    // Node 1 must have the smaller id, because when two nodes have the same epoch, the node with the smaller
+    // id takes a new one (E-6).
     let mut worlds = (1..20).map(|seed| cluster(&hosts, seed));
     let mut world = worlds.find(|world| world.named(1) < world.named(0)).expect("ids are drawn");
     let highest = world.seen(0).current_epoch;
@@ -229,9 +229,9 @@ fn cl_e4_bumpepoch_keeps_a_slot_from_a_stock_node_that_died_with_the_same_epoch(
     assert!(!sets::and(&world.hosts[0].keys, &slot).is_empty());
 }
 
-/// F-4. Stock node 1 does not reach node 3, reports that, and gives its slots away. Then node 0, of ours,
-/// does not reach node 3 either: only one of the three remaining voters suspects node 3, which is no
-/// quorum.
+/// F-4. Stock node 1 does not reach node 3, reports this failure, and gives its own slots away. Then node 0,
+/// of ours, does not reach node 3 either. Only one of the three remaining voters suspects node 3 now, and one
+/// voter is no quorum.
 #[test]
 fn cl_f4_a_report_of_a_stock_node_that_is_no_voter_any_more_makes_nobody_fail() {
     let hosts =
@@ -281,8 +281,8 @@ fn cl_e51_a_vote_that_cannot_be_sent_is_left_for_another_stock_candidate() {
     assert!(world.seen(4).own().is_voter(), "nodes 0 and 2 are a majority");
 }
 
-/// N-26. Node 2, of ours, starts with a damaged line about itself. Its stock replica takes over, and
-/// gives the slots away: it is then the primary of a shard without slots, which others follow.
+/// N-26. Node 2, of ours, starts with a damaged line about itself. Its stock replica takes over and gives the
+/// slots away, so that this replica is then the primary of a shard without slots.
 #[test]
 fn cl_n26_a_node_with_a_damaged_line_keeps_its_data_when_a_stock_node_has_its_shard() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Ours, Primary), (Stock, ReplicaOf(2))];
@@ -336,8 +336,9 @@ fn cl_n26_a_node_with_a_damaged_line_keeps_its_data_when_its_stock_primary_follo
     assert_eq!(world.hosts[3].keys, slots);
 }
 
-/// G-10. Stock node 1 has a new address, and stock node 3 has node 1's old one. Late messages of stock
-/// node 2 report to node 0, of ours, which does not reach node 1, that node 1 is well at its old address.
+/// G-10. Stock node 1 has a new address, and stock node 3 has node 1's old one. Node 0, of ours, does not
+/// reach node 1, and receives late messages in which stock node 2 reports that node 1 is well at its old
+/// address.
 #[test]
 fn cl_g10_an_old_address_in_the_gossip_of_a_stock_node_makes_nobody_fail() {
     for seed in 1..5 {
@@ -375,8 +376,8 @@ fn is_looked_for_at_an_old_address(seed: u64) {
 }
 
 /// E-17. Node 4, of ours, follows stock node 3 by now, and forgets its dead primary; because node 4's disk is
-/// slow, its file still names that primary. Stock nodes that took node 4 for a primary meanwhile would do so
-/// for ever, because node 4's own epoch is above that of node 3.
+/// slow, its file still names that primary. Stock nodes that took node 4 for a primary at this time would do
+/// so for ever, because node 4's own epoch is above that of node 3.
 #[test]
 fn cl_e17_a_replica_that_forgets_its_old_primary_is_no_primary_for_stock_nodes() {
     let replicas = [(Stock, ReplicaOf(0)), (Ours, ReplicaOf(0))];
@@ -405,9 +406,9 @@ fn cl_e17_a_replica_that_forgets_its_old_primary_is_no_primary_for_stock_nodes()
     }
 }
 
-/// E-17. The file of stock node 3 has lost its primary, so that all nodes take it for a primary; then it is
-/// made a replica again. The own epoch of node 3 is above its primary's: by the reference's rule node 3
-/// stays a primary for ever in the view of the others, and gets no vote.
+/// E-17. The file of stock node 3 has lost its primary, so that all nodes take node 3 for a primary; then
+/// node 3 is made a replica again. The own epoch of node 3 is above its primary's. By the reference's rule
+/// node 3 would stay a primary for ever in the view of the others, and get no vote.
 #[test]
 fn cl_e17_a_stock_replica_that_looked_like_a_primary_gets_the_votes_of_ours() {
     let hosts = [(Stock, Primary), (Ours, Primary), (Ours, Primary), (Stock, ReplicaOf(0))];
@@ -429,7 +430,7 @@ fn cl_e17_a_stock_replica_that_looked_like_a_primary_gets_the_votes_of_ours() {
 }
 
 /// F-9. Replicas 3, of ours, and 4, a stock node, have seen their primary FAIL and come back. The primary
-/// dies again when node 3 has more of the primary's data than node 4 knows: node 4 must not start an
+/// dies again when node 3 has more of the primary's data than node 4 knows. Node 4 must then not start an
 /// election at once.
 #[test]
 fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too() {
@@ -438,7 +439,7 @@ fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too(
     let mut world = cluster(&hosts, 1);
     let primary = world.named(0);
     let opinion = |world: &World, host: usize| world.seen(host).nodes[&primary].opinion;
-    // The first failure, in which no replica gets a vote.
+    // At the first failure, no replica gets a vote.
     world.crash(0, true);
     world.pass(TIMEOUT_MS - 100);
     [1, 2].into_iter().for_each(|host| world.deafen(host, &[4]));
@@ -450,7 +451,7 @@ fn cl_f9_a_stock_replica_waits_for_the_offset_of_ours_at_the_second_failure_too(
     world.all_hear();
     world.pass(2 * TIMEOUT_MS);
     assert!((1..5).all(|host| opinion(&world, host) == Opinion::Up));
-    // The second failure. Node 3 has new data, and node 4 receives node 3's offset a moment later.
+    // Before the second failure, node 3 has new data, and node 4 receives node 3's offset a moment later.
     let changed = world.configure(3, |settings| {
         (settings.replica.no_failover, settings.replica.validity_factor) = (false, 0);
     });
@@ -497,7 +498,7 @@ fn cl_e46_late_votes_of_stock_nodes_do_not_win_the_next_epoch() {
     while world.seen(3).current_epoch < epoch {
         world.pass(5);
     }
-    // The next election is scheduled four timeouts later. Node 4 starts its election meanwhile.
+    // The next election is scheduled four timeouts later. Before that, node 4 starts its election.
     world.pass(500);
     world.start(4).unwrap();
     world.pass(4 * TIMEOUT_MS - 300);

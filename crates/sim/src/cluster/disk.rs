@@ -37,7 +37,8 @@ impl HostDisk {
         Ok(())
     }
 
-    /// The end of a write: the file, and whether it is durable. `None` for another generation.
+    /// Ends the write of this generation; returns its file, and whether the file is durable. `None` if no
+    /// such write is in progress.
     pub(super) fn end(&mut self, generation: u64) -> Option<(File, bool)> {
         let write = self.write.take_if(|write| write.generation == generation)?;
         if !write.fails {
@@ -46,7 +47,7 @@ impl HostDisk {
         Some((write.file, !write.fails))
     }
 
-    /// Ends the process or the machine: a write that has reached its rename may be durable or not.
+    /// Ends the process or the machine. A write that has reached its rename may then be durable or not.
     pub(super) fn crash(&mut self, now_ns: u64, rng: &mut Rng) {
         let Some(write) = self.write.take() else { return };
         let is_renamed = (now_ns - write.begun_ns) * 4 >= (write.ends_ns - write.begun_ns) * 3;

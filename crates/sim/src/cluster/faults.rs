@@ -26,7 +26,7 @@ enum Fault {
 }
 
 impl World {
-    /// A phase with all faults, then one without: all nodes must come to agree.
+    /// Runs a phase with all faults, then one without faults, in which all nodes must come to agree.
     pub(super) fn storm(&mut self) -> Result<(), String> {
         self.looks.writes = true;
         self.is_stormy = true;
@@ -42,7 +42,8 @@ impl World {
         self.drill()
     }
 
-    /// A phase with only delays and wrong clocks, in which no node may be suspected; then some nodes restart.
+    /// Runs a phase with only delays and wrong clocks, in which no node may be suspected; then some nodes
+    /// restart.
     pub(super) fn calm(&mut self) -> Result<(), String> {
         self.queue.push(self.now_ns, Event::Fault);
         self.run(self.plan.storm_ms)?;
@@ -150,8 +151,8 @@ impl World {
             Fault::Freeze => {
                 self.met.freezes += 1;
                 let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
-                // A suspension does not shorten an earlier one that is still under way: waiting events keep
-                // waiting until the end of the longer one.
+                // A suspension does not shorten an earlier one that is still in progress, because waiting
+                // events keep waiting until the end of the longer one.
                 self.hosts[host].frozen_ns = self.hosts[host].frozen_ns.max(until_ns);
                 Ok(())
             }
@@ -199,7 +200,8 @@ impl World {
         self.hosts[host].ip = Ipv4Addr::new(a, b + 1, c, d);
     }
 
-    /// Cuts a host off from all others in both directions, or from one in one direction or in both.
+    /// Cuts a host off from all other hosts in both directions, or from one other host in one direction or in
+    /// both.
     fn cut_somebody(&mut self, host: usize) {
         self.met.cuts += 1;
         let until_ns = self.now_ns + self.rng.below(5 * self.plan.timeout_ms) * MS;
@@ -251,8 +253,8 @@ impl World {
         self.met.damaged_files += 1;
     }
 
-    /// Sends bytes that are no message, or a message with a wrong bit, from a host that is no node: bytes
-    /// that a node cannot read must change nothing there (S-40).
+    /// Sends a node of ours bytes that are no message, or a message with wrong bits, from a host that is no
+    /// node. Bytes that a node cannot read must change nothing there (S-40).
     fn send_garbage(&mut self, number: usize) -> Result<(), String> {
         let Some(before) = self.hosts[number].view().filter(|_| self.hosts[number].is_ours()) else {
             return Ok(());

@@ -49,17 +49,18 @@ pub(super) struct Host {
     pub(super) ip: Ipv4Addr,
     pub(super) boot: u64,
     pub(super) started_ns: u64,
-    /// Whether the node may serve slots at once: a primary must wait after its start (F-21), but not if it
-    /// began as a replica, or has taken over from its primary since.
+    /// Whether the node may serve slots at once. A primary must wait after its start (F-21), unless it began
+    /// as a replica, or has taken over from its primary since.
     pub(super) serves_at_once: bool,
     /// Whether the node, with `cluster-config-save-behavior best-effort`, may have announced state that its
-    /// file does not have: after a restart the node knows less about itself than other nodes do.
+    /// file does not have, so that after a restart it knows less about itself than other nodes do.
     pub(super) told_beyond_file: bool,
     /// Until when the process is suspended, ns.
     pub(super) frozen_ns: u64,
     /// When the first event that waits for the suspended process happened, ns.
     pub(super) stands_since_ns: u64,
-    /// When the process of a voter last continued after a suspension longer than the node timeout, ns.
+    /// When the process of a voter of ours last continued after a suspension of more than the node timeout
+    /// (at least 500 ms), ns.
     pub(super) stood_until_ns: Option<u64>,
     /// The events that wait for the suspended process, in order.
     pub(super) waiting: Vec<Event>,
@@ -82,7 +83,7 @@ pub(super) struct Host {
     pub(super) contact_ms: Option<u64>,
     /// When a manual failover found that this replica has all of its primary's data, ns.
     pub(super) caught_up_ns: Option<u64>,
-    /// Since when a pause of writes is ordered, ns; `None` without one.
+    /// Since when writes are paused by an order, ns; `None` without a pause.
     pub(super) paused_ns: Option<u64>,
     /// Since when no write is executed, ns: the beginning of the first of successive pauses.
     pub(super) quiet_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! The messages that hosts have exchanged: each message that a node of ours sends is checked against them.
+//! Records the messages that hosts have exchanged, and checks each message of a node of ours against them.
 
 use crate::cluster::host::{Host, OwnWord};
 use crate::cluster::queue::HostId;
@@ -23,7 +23,7 @@ pub(super) struct Ledger {
     ballots: BTreeMap<(NodeId, u64), BTreeSet<NodeId>>,
     /// The winner of an epoch in a group (S-20).
     winners: BTreeMap<(usize, u64), NodeId>,
-    /// By receiver and sender, when bytes last arrived.
+    /// By receiver and sender, when a whole message last arrived.
     pub(super) heard: BTreeMap<(HostId, HostId), u64>,
     /// By host, reporter and subject, when the subject was last reported to the host.
     reports: BTreeMap<(HostId, NodeId, NodeId), u64>,
@@ -164,7 +164,8 @@ impl Ledger {
                 *dropped = sets::and(dropped, &owned_by(map, *primary));
             }
         }
-        // Earlier claims are forgotten: the next claim of each primary is compared with the new owners.
+        // Earlier claims are forgotten, so that the next claim of each primary is compared with the new
+        // owners.
         self.claims.retain(|(to, _), _| *to != number);
     }
 
@@ -191,8 +192,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that a replica sends the flag MY_PRIMARY_FAIL only while its primary is FAIL, or shortly
-    /// after (F-9). `view` is the sender's view at the end of the step that made the header.
+    /// Checks that a replica sends the flag MY_PRIMARY_FAIL only while its primary is FAIL, or shortly after
+    /// (F-9). The primary's state is that in the sender's view at the end of the step that made the header.
     fn mourns_the_dead(
         &mut self,
         (number, host): (HostId, &Host),
@@ -246,7 +247,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that a voter votes for one candidate in an epoch (S-21), and that a vote was in a durable
+    /// Checks that a voter votes for only one candidate in an epoch (S-21), and that a vote was in a durable
     /// file before it is sent (S-23).
     fn vote(&mut self, host: &Host, to: Option<NodeId>, header: &BusHeader<'_>) -> Result<(), String> {
         self.votes_given += 1;
@@ -287,9 +288,10 @@ impl Ledger {
             let at = self.reports.get(&(number, *voter, about));
             at.is_some_and(|at| now_ns - at <= limit_ns)
         };
-        // The number of voters is that at the end of the step before (F-20). The report of a voter of that
-        // moment counts, too: the extensions of the message, which follow its gossip, may have removed it
-        // from the table (G-21).
+        // The node uses the number of voters at the end of its previous step (F-20). This check uses the
+        // present number or the one before the last gossip about a failure, whichever is smaller. The report
+        // of a node that was a voter then counts, too, because the message's extensions, which follow its
+        // gossip, may have removed this node from the table (G-21).
         let now: BTreeSet<NodeId> = view.voters().copied().collect();
         let before = self.voters.get(&number).unwrap_or(&now);
         let votes = now.union(before).filter(|voter| **voter != view.me && is_fresh(voter)).count()
@@ -301,7 +303,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// An id in a view whose host belongs to another group than `group`, if there is any.
+    /// The id, if there is one, of a node in the view whose host belongs to another group than `group`.
     pub(super) fn strangers(&self, view: &View, group: usize, hosts: &[Host]) -> Option<NodeId> {
         let is_strange = |id: &&NodeId| self.ids.get(id).is_some_and(|host| hosts[*host].group != group);
         view.nodes.keys().find(is_strange).copied()

@@ -35,8 +35,8 @@ impl World {
     }
 
     fn look_at(&mut self, host: usize, view: &View) -> Result<(), String> {
-        // A new slot that the host's file does not have yet does not count as owned: no other node knows of
-        // the new owner, and requests for the slot wait.
+        // A new slot that the host's file does not have yet does not count as owned, because no other node
+        // knows of the new owner, and requests for the slot wait.
         let held = self.without_postponed(host, &view.own().slots);
         for slot in sets::and(&self.hosts[host].keys, &held).iter() {
             self.hosts[host].held_at.insert(slot.number(), view.own().epoch);
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// Checks that a node serves slots only while it is in contact with a quorum of voters (S-24), and not
-    /// before the delays after its start (F-21) and after a minority (F-23).
+    /// before the delays after its start (F-21) and after its time in a minority (F-23).
     fn serves_with_a_quorum(&mut self, host: usize, view: &View) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
         let interval = if self.plan.ping_interval_ms > 0 { self.plan.ping_interval_ms } else { timeout / 2 };
@@ -82,7 +82,8 @@ impl World {
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
         if view.own().role != Role::Primary {
-            // A replica that takes over serves at once: its time in the minority does not count (F-21, F-23).
+            // A replica that takes over serves at once, because its time in the minority does not count
+            // (F-21, F-23).
             self.looks.minority.remove(&host);
             return Ok(());
         }
@@ -110,7 +111,7 @@ impl World {
             ));
         }
         // A node notices that no other node answers only one node timeout after its start, after a short
-        // suspension, or after it learned of a voter: so none of these may be recent.
+        // suspension, or after it learned of a voter. Therefore none of these events may be recent.
         if !has_quorum && up_ms > limit_ms && thawed_ms > limit_ms && voters_ms > limit_ms {
             let heard = view.voters().filter_map(|id| self.ledger.ids.get(id)).map(|other| {
                 let at = self.ledger.heard.get(&(host, *other));
@@ -126,7 +127,7 @@ impl World {
         let minority_ns = self.looks.minority.get(&host).copied().unwrap_or(0).max(record.started_ns);
         let waited_ms = (self.now_ns - minority_ns) / MS;
         let was_out = self.looks.minority.get(&host).is_some_and(|at| *at > record.started_ns);
-        // The tolerance includes a late tick: the node's own last check may be earlier than this one.
+        // The tolerance includes a late tick, because the node's own last check may be earlier than this one.
         let tolerance_ms = 3 * LOOK_MS + timeout / 20 + self.plan.late_tick_ms;
         if began && was_out && waited_ms + tolerance_ms < rejoin_ms {
             return Err(format!("F-23: node {host} serves {waited_ms} ms after it was in a minority"));
@@ -218,7 +219,7 @@ impl World {
         }
     }
 
-    /// The given slots, without those that the host's file does not have yet: requests for these wait.
+    /// The given slots without those that the host's file does not have yet, because requests for these wait.
     fn without_postponed(&self, host: usize, slots: &SlotSet) -> SlotSet {
         match &self.hosts[host].map {
             Some(map) => sets::minus(slots, &map.postponed),

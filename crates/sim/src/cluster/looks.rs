@@ -3,15 +3,15 @@
 use sluice_cluster::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For conditions that must end soon, the times, ns, at which they began; and other state between two
-/// rounds of checks.
+/// State between two rounds of checks. For conditions that must end soon, it has the times, ns, at which they
+/// began.
 #[derive(Default)]
 pub(super) struct Looks {
     pub(super) two_owners: BTreeMap<(usize, usize), u64>,
     pub(super) follows_dead: BTreeMap<usize, u64>,
     /// When a node was last out of contact with a quorum.
     pub(super) minority: BTreeMap<usize, u64>,
-    /// Whether nodes restart in a calm season: they may be suspected, but not FAIL.
+    /// Whether nodes restart in a calm season, so that they may be suspected, but not FAIL.
     pub(super) bears_suspicion: bool,
     /// Whether clients write keys.
     pub(super) writes: bool,
@@ -23,7 +23,8 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Notes the voters that a node knows now. Returns since when it has known the same ones, ns.
+    /// Notes the voters that a node knows now. Returns since when the set of its voters has been the same,
+    /// ns.
     pub(super) fn voters_since<'a>(
         &mut self,
         host: usize,

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The delays of pieces.
+/// The delays of the pieces in which messages arrive.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delays {
     /// Longest usual delay of a piece, ms.
@@ -24,7 +24,7 @@ pub(super) struct Delays {
     /// One of this many directions of connections stays slow; 0 for none.
     pub(super) slow_one_in: u64,
     pub(super) slow_ms: u64,
-    /// One of this many messages is split into pieces.
+    /// One of this many messages is split into pieces; 0 for none.
     pub(super) split_one_in: u64,
 }
 
@@ -50,7 +50,7 @@ struct Pipe {
     slow_ns: u64,
 }
 
-/// A connection; end 0 has dialled.
+/// A connection, which its end 0 has dialled.
 pub(super) struct Conn {
     pub(super) ends: [Option<End>; 2],
     /// The hosts at both ends, also after an end is closed.
@@ -62,7 +62,7 @@ pub(super) struct Conn {
 
 /// The next event at an end of a connection.
 pub(super) enum Found {
-    /// Bytes of a message, and the part of it that has arrived.
+    /// A message, and the range of its bytes that has arrived.
     Bytes(Arc<[u8]>, Range<usize>),
     End,
     Nothing,
@@ -77,7 +77,7 @@ pub(super) struct Net {
     pub(super) delays: Delays,
     /// Whether a connection is lost when a MEET is sent on it.
     pub(super) eats_meets: bool,
-    /// Slow connections of a scene: by dialling and dialled host, the delay of the dialler's messages, ns.
+    /// Slow connections of a scene: the delay of the dialler's messages, ns, by dialling and dialled host.
     pub(super) slow_ways: BTreeMap<(HostId, HostId), u64>,
 }
 
@@ -165,7 +165,7 @@ impl Net {
         if has_ended { Found::End } else { Found::Nothing }
     }
 
-    /// Closes an end: the other end notices this after it has received the bytes that were sent.
+    /// Closes an end. The other end notices this after it has received the bytes that were sent.
     pub(super) fn close(
         &mut self,
         id: ConnId,
@@ -186,7 +186,7 @@ impl Net {
         }
     }
 
-    /// Resets a connection: some of the bytes under way are lost, possibly in the middle of a message.
+    /// Resets a connection. Some of the bytes under way are lost, possibly from the middle of a message on.
     pub(super) fn kill(&mut self, id: ConnId, now_ns: u64, (rng, queue): (&mut Rng, &mut Queue)) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         for (side, pipe) in conn.pipes.iter_mut().enumerate() {
@@ -217,7 +217,7 @@ impl Net {
         }
     }
 
-    /// A random connection, or `None` without any.
+    /// A random connection; `None` if there is none.
     pub(super) fn any(&self, rng: &mut Rng) -> Option<ConnId> {
         let at = rng.below(self.conns.len() as u64) as usize;
         self.conns.keys().nth(at).copied()
@@ -248,7 +248,7 @@ impl Net {
         self.cuts.contains(&(from, to))
     }
 
-    /// Ends the cuts for which `is_mended` is true: the waiting messages arrive one after another.
+    /// Ends the cuts for which `is_mended` is true. The waiting messages then arrive one after another.
     pub(super) fn mend(
         &mut self,
         is_mended: impl Fn(HostId, HostId) -> bool,

@@ -44,8 +44,8 @@ impl World {
         }
         let theirs = sets::minus(&sets::range(0, 16_384), &view.own().slots);
         let drawn = self.rng.next_u64();
-        // Half of the time a slot with keys is taken, if there is one: the node that loses it has to delete
-        // them.
+        // Half of the time a slot with keys is taken, if there is one, so that the node that loses the slot
+        // has to delete the keys.
         let written = self.hosts.iter().fold(SlotSet::EMPTY, |all, host| sets::or(&all, &host.keys));
         let written = if drawn.is_multiple_of(2) { sets::and(&theirs, &written) } else { SlotSet::EMPTY };
         let slot = sets::pick(&written, drawn / 2).or_else(|| sets::pick(&theirs, drawn));
@@ -151,7 +151,7 @@ impl World {
             return Ok(false);
         };
         for (host, view) in &views {
-            // A link alone does not show that the node is reached: a link that is being dialled to an
+            // A link alone does not show that the node is reached, because a link that is being dialled to an
             // address without a host exists as well.
             let is_reached = of_first
                 .nodes
@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Makes a replica of a node that no longer exists follow another primary, or resets the replica if it
-    /// knows no other.
+    /// knows no other primary.
     fn leave(&mut self, host: usize, view: &View, id: NodeId, views: &[(usize, View)]) -> Result<(), String> {
         if view.own().role != Role::Replica(Some(id)) {
             return Ok(());

@@ -6,10 +6,10 @@ use sluice_base::Rng;
 /// The kind of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Season {
-    /// A phase with all faults, a phase without, then one node dies.
+    /// A phase with all faults, then a phase without faults, then one node dies.
     Storm,
-    /// Delays and late ticks below a quarter of the node timeout, slow disks, wall clocks that jump: no node
-    /// becomes FAIL (S-29, S-30).
+    /// Delays and late ticks below a quarter of the node timeout, slow disks, and wall clocks that jump. No
+    /// node may become FAIL (S-29, S-30).
     Calm,
     /// All nodes restart, the `moved` ones at other addresses; the `named` nodes have a host name.
     Moved { named: Share, moved: Share },
@@ -25,7 +25,7 @@ pub(super) enum Season {
     Votes,
     /// A replica's old messages arrive after the news of its promotion.
     LateWords,
-    /// MEETs are lost, and the other node is of version 8.0.
+    /// MEETs are lost, and the only stock node is of version 8.0.
     LostMeetings,
     /// Two primaries claim a slot with one epoch.
     OneEpoch,
@@ -73,7 +73,7 @@ pub(super) struct HostPlan {
     pub(super) drift_ppm: i64,
 }
 
-/// Weights of the faults: when a fault is caused, its kind is drawn by these weights; 0 for never.
+/// Weights by which the kind of a fault is drawn; 0 for never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultRates {
     pub(super) crash: u64,

@@ -11,7 +11,7 @@ pub(super) type ConnId = u64;
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Tick(HostId, u64),
-    /// The end of an event loop iteration: all events of the same moment have been handled.
+    /// The end of an event loop iteration, after all events of the same moment have been handled.
     IterationEnd(HostId, u64),
     /// The deadline that the host's state machine has asked for is reached.
     Wake(HostId, u64),

@@ -105,8 +105,8 @@ impl World {
         Ok(())
     }
 
-    /// A node that all others have forgotten tries to come back by itself: it is not admitted while it
-    /// is on the list, nor later (S-32). After a reset it may be met.
+    /// A node that all others have forgotten tries to come back by itself. It is admitted neither while it is
+    /// on the lists of forgotten nodes nor later (S-32). After a reset it may be met.
     fn forget_one(&mut self) -> Result<(), String> {
         let last = self.hosts.len() - 1;
         let Some(id) = self.hosts[last].id() else { return Ok(()) };
@@ -121,8 +121,8 @@ impl World {
         };
         let listed_ms = self.plan.blacklist_ttl_s * 1_000;
         for at_ms in (0..listed_ms + 12 * self.plan.timeout_ms).step_by(100) {
-            // The forgotten node is sometimes ordered to meet another one, too: its MEET then has an id
-            // that is on the list of forgotten nodes.
+            // The forgotten node is sometimes ordered to meet another one, too. Its MEET then has an id that
+            // is on the list of forgotten nodes.
             if self.rng.below(20) == 0 && at_ms + self.plan.timeout_ms + 1_000 < listed_ms {
                 let to = self.rng.below(last as u64) as usize;
                 self.meet(last, to)?;
@@ -160,7 +160,7 @@ impl World {
         self.come_back(last)
     }
 
-    /// Two primaries lose their only replicas: replicas of the third primary, which has three, move to them
+    /// Two primaries lose their only replicas. Replicas of the third primary, which has three, move to them
     /// one by one until the third has only as many as it must keep (S-37). Then the dead nodes come back.
     fn orphan_two(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;
@@ -206,8 +206,8 @@ impl World {
         })
     }
 
-    /// Two primaries that are cut off from each other take the same epoch, and one of them takes a slot
-    /// of the other. Neither yields to an equal epoch: the collision changes one of the epochs, and the node
+    /// Two primaries that are cut off from each other take the same epoch, and one of them takes a slot of
+    /// the other. Neither yields to an equal epoch. The collision changes one of the epochs, and the node
     /// with the higher one gets the slot (E-6, E-10).
     fn claim_at_one_epoch(&mut self) -> Result<(), String> {
         for _ in 0..4 {
@@ -252,7 +252,7 @@ impl World {
     }
 
     /// A replica's messages from before its promotion arrive after the news of the promotion, on the
-    /// replica's own connection (W-15). The old primary stays dead: its other replicas follow the new one
+    /// replica's own connection (W-15). The old primary stays dead, and its other replicas follow the new one
     /// (V#3468).
     fn late_words(&mut self) -> Result<(), String> {
         let timeout = self.plan.timeout_ms;

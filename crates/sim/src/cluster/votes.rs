@@ -10,7 +10,7 @@ use sluice_cluster::ClusterEpoch;
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, MessageFlags, NodeFlags};
 
 impl World {
-    /// Rounds in which a voter is asked for its vote by two candidates in one epoch.
+    /// Runs rounds in which a voter is asked for its vote by two candidates in one epoch.
     pub(super) fn votes(&mut self) -> Result<(), String> {
         self.met.scenes += 1;
         for round in 0..6 {
@@ -49,8 +49,8 @@ impl World {
             self.spoil(voter, Damage::Epochs);
         }
         self.start(voter)?;
-        // The voter then receives messages of some other voters: of fewer than it needs before it votes
-        // again, or of enough.
+        // The voter then receives messages of some other voters. These may be fewer than it needs before it
+        // votes again, or enough.
         let heard = self.rng.below(voters.len() as u64) as usize;
         for other in others(voter).take(heard).collect::<Vec<_>>() {
             self.join(voter, other);

@@ -322,8 +322,8 @@ impl World {
                 host.keys = SlotSet::EMPTY;
                 host.loads_until_ns = host.loads_until_ns.max(self.now_ns + copy_ns);
                 host.has_copy &= !is_full;
-                // The suspension is forgotten: a node that has become a replica serves slots again only
-                // after an election, which needs the votes of a majority.
+                // The suspension is forgotten, because a node that has become a replica serves slots again
+                // only after an election, which needs the votes of a majority.
                 host.stood_until_ns = None;
                 self.met.copies += u64::from(is_full);
             }
@@ -428,8 +428,8 @@ impl World {
         self.hosts.iter().position(|host| host.ip.to_string() == ip)
     }
 
-    /// A dial arrives at its target: it waits while the hosts are cut off, and is refused where
-    /// no process listens. Where no host has the address, it is refused or waits.
+    /// Handles a dial that arrives at its target. The dial waits while the hosts are cut off from each other,
+    /// and is refused where no process listens. If no host has the address, the dial is refused or waits.
     fn dial(&mut self, id: ConnId) -> Result<(), String> {
         let Some(conn) = self.net.get(id) else { return Ok(()) };
         let Some(dialler) = conn.ends[0].map(|end| end.host) else { return Ok(()) };
@@ -592,7 +592,7 @@ impl World {
         self.carry_out(number)
     }
 
-    /// Ends a process. `is_loud`: its connections are closed at once, which its peers notice.
+    /// Ends a process. If `is_loud`, its connections are closed at once, which its peers notice.
     pub(super) fn crash(&mut self, number: HostId, is_loud: bool) {
         if !self.is_alive(number) {
             return;
@@ -635,7 +635,7 @@ pub(super) fn host_name(number: usize) -> String {
     format!("node-{number}.example")
 }
 
-/// The directives of a node of ours as a replica.
+/// The settings of a node of ours that matter while it is a replica.
 fn rules_of(plan: &Plan, host: &HostPlan) -> ReplicaRules {
     ReplicaRules {
         no_failover: !host.stands,

@@ -9,8 +9,8 @@ use crate::net::NodeId;
 
 /// How long a client waits for an answer before it gives up, ms.
 const PATIENCE_MS: u64 = 6_000;
-/// Keys of each kind under a hash tag. The keys of all kinds take several buckets of the slot's index,
-/// so that writes occur while a move walks through the index.
+/// Number of keys of each kind with a hash tag. The keys of all kinds take several buckets of the slot's
+/// index, so that writes occur while a move walks through the index.
 const NAMES: u64 = 8;
 
 impl MovesWorld {
@@ -203,7 +203,7 @@ impl MovesWorld {
     }
 }
 
-/// Whether a job in this state has ended.
+/// Whether a job (a move of slots) in this state has ended.
 pub(super) fn is_over(state: &str) -> bool {
     matches!(state, "success" | "failed" | "cancelled")
 }

@@ -32,7 +32,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Checks that a node hides or exports slots only for a job that is not finished (H-29).
+    /// Checks that a primary hides slots, and that a node exports slots, only for a job that is not finished
+    /// (H-29).
     fn has_no_bit_without_job(&mut self, id: NodeId) -> Result<(), String> {
         let Some(node) = &mut self.hosts[id].node else { return Ok(()) };
         let exports = slot_exports(&mut node.engine).map_or(0, |exports| exports.jobs().count());
@@ -57,8 +58,9 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Checks that the first slot of each move to this node under way is hidden (G-13), and that a failed
-    /// move leaves no keys in its slots, except slots that the node or its primary serves or kept.
+    /// Checks that the first slot of each move that brings slots to this node is hidden during the move
+    /// (G-13), and that a failed move leaves no keys in its slots, except in slots that the node or its
+    /// primary serves or kept.
     fn hides_what_comes(&mut self, id: NodeId) -> Result<(), String> {
         let Some(node) = &self.hosts[id].node else { return Ok(()) };
         let Some(machine) = node.engine.node().filter(|_| !node.engine.is_loading()) else { return Ok(()) };
@@ -96,8 +98,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Notes the slots of failed imports that a primary keeps as its own: a replica has their
-    /// keys until the primary's deletions arrive, whoever owns the slots later.
+    /// Notes the slots of failed imports that a primary keeps as its own, because a replica has the
+    /// keys of these imports until the primary's deletions arrive, whoever owns the slots later.
     pub(super) fn note_kept(&mut self, id: NodeId) {
         let own = self.hosts[id].own_line();
         let machine = self.hosts[id].node.as_ref().and_then(|node| node.engine.node());
@@ -134,7 +136,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Runs until all nodes agree and no job is under way.
+    /// Runs until all nodes agree and no move of slots is in progress.
     pub(super) fn come_together(&mut self) -> Result<(), String> {
         let end_ns = self.now.mono_ns + TOGETHER_MS * MS;
         self.rests_ns = self.now.mono_ns + WRITTEN_MS * MS;

@@ -29,8 +29,8 @@ pub enum Excuse {
 #[derive(Clone, Copy, Debug)]
 struct Written {
     id: u64,
-    /// The last id that had been drawn when the write was answered: writes with later ids were sent after
-    /// the answer.
+    /// The last id that had been drawn when the write was answered. Writes with later ids were sent after the
+    /// answer.
     answered_by: u64,
     is_confirmed: bool,
     excuse: Option<Excuse>,
@@ -40,8 +40,8 @@ struct Written {
 #[derive(Debug, Default)]
 pub struct Ledger {
     keys: BTreeMap<KeyName, Vec<Written>>,
-    /// By slot, the last id drawn before a flush: a write that was executed before the flush may be
-    /// answered after it.
+    /// By slot, the last id drawn before a flush. It is kept because a write that was executed before the
+    /// flush may be answered after it.
     flushed: BTreeMap<u16, u64>,
     /// Writes whose loss is excused, with the reason. Some of these writes are answered only later.
     lost: BTreeMap<u64, Excuse>,
@@ -105,7 +105,8 @@ impl Ledger {
         self.counted(key).map(|written| written.id)
     }
 
-    /// Two confirmed writes in the wrong order in a key: the first was answered before the second was sent.
+    /// Two confirmed writes in the wrong order in a key: one was answered before the other was sent, but
+    /// follows it.
     pub fn reversed(&self, key: &KeyName, ids: &[u64]) -> Option<(u64, u64)> {
         let answered_by: BTreeMap<u64, u64> =
             self.counted(key).map(|written| (written.id, written.answered_by)).collect();

@@ -5,18 +5,18 @@
 pub struct MovesMet {
     /// Moves that a source has begun.
     pub begun: u64,
-    /// Moves that have succeeded, failed or been cancelled, by the logs of the sources.
+    /// Moves that have succeeded, failed or been cancelled, according to the logs of the sources.
     pub succeeded: u64,
     pub failed: u64,
     pub cancelled: u64,
     /// Moves whose source's process ended first, so that no log has their end.
     pub forgotten: u64,
-    /// Refused MIGRATESLOTS.
+    /// MIGRATESLOTS commands that were refused.
     pub refused: u64,
     pub answered: u64,
     /// Writes that count: answered and, where there are replicas, acknowledged by one.
     pub confirmed: u64,
-    /// Confirmed writes that may be lost, by the reason.
+    /// Confirmed writes that may be lost, in six fields by the reason.
     pub lost_by_failover: u64,
     pub lost_by_force: u64,
     pub lost_by_left_out: u64,

@@ -7,8 +7,8 @@ use super::world::MovesWorld;
 use crate::net::NodeId;
 use std::collections::BTreeSet;
 
-/// Time after an operator's order, ns, within which a failover counts as forced: an election may have
-/// to be repeated.
+/// Time after an operator's order, ns, within which a failover counts as forced. It is long because an
+/// election may have to be repeated.
 const FORCED_NS: u64 = 10_000_000_000;
 
 impl MovesWorld {
@@ -76,7 +76,7 @@ impl MovesWorld {
     }
 
     /// Sends MIGRATESLOTS with up to three groups of slots, if the node is a primary with slots and suitable
-    /// groups were drawn; clients write to some of these slots.
+    /// groups were drawn.
     fn migrate(&mut self, source: NodeId) {
         let own = self.hosts[source].own_line();
         if !own.is_primary || own.slots.is_empty() {
@@ -103,8 +103,8 @@ impl MovesWorld {
         }
     }
 
-    /// Ranges of slots that the node owns and that no earlier group of the command has; they contain slots
-    /// to which clients write.
+    /// Ranges of slots that the node owns and that no earlier group of the command has. Unless a whole range
+    /// is drawn, each range ends with a slot to which clients write.
     fn ranges(&mut self, own: &NodeLine, taken: &mut BTreeSet<u16>) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
         if self.rng.below(20) == 0 && taken.is_empty() {
@@ -164,8 +164,8 @@ impl MovesWorld {
         }
     }
 
-    /// Notes in the ledger that a flush may have removed all writes to slots that the node owns, by its own
-    /// view or its file, or has keys of.
+    /// Notes in the ledger that a flush may have removed all writes to certain slots: those that the node
+    /// owns (by its own view or its file), and those of which it has keys.
     fn excuse_flush(&mut self, id: NodeId) {
         let own = self.hosts[id].own_line();
         let node = self.hosts[id].node.as_ref();

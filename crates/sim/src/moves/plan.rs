@@ -73,8 +73,8 @@ impl MovesPlan {
         }
         let rates = rates(season, rng);
         if rates.crash + rates.crash_claimant > 0 {
-            // Runs with crashes do not use `best-effort`: a node that continues without its file would
-            // announce state that it loses in a crash.
+            // Runs with crashes do not use `best-effort`, because a node that continues without its file
+            // would announce state that it loses in a crash.
             let best_effort = ("cluster-config-save-behavior", "best-effort".to_owned());
             nodes.iter_mut().for_each(|node| node.directives.retain(|row| *row != best_effort));
         }

@@ -32,7 +32,7 @@ pub(super) struct MovesHost {
     has_left_out: bool,
     /// Until when a failover here counts as forced by an operator, ns.
     pub(super) forced_until_ns: u64,
-    /// The node's primary at the last look.
+    /// The node's primary that was noted last.
     followed: Option<NodeId>,
     /// The node's imports at the last step: names and slots.
     pub(super) imports: Vec<(Vec<u8>, Vec<u16>)>,
@@ -187,8 +187,8 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// One step: time, starts of nodes, clients, connections, an iteration of each node that is not
-    /// suspended, checks.
+    /// Does one step: advances the time, starts nodes, advances the clients, opens connections, runs an
+    /// iteration of each node that is not suspended, and makes the checks.
     pub(super) fn step(&mut self) -> Result<(), String> {
         self.steps += 1;
         let ms = 1 + self.rng.below(self.plan.step_ms);
@@ -244,7 +244,7 @@ impl MovesWorld {
         Ok(())
     }
 
-    /// Notes the node's present primary. If the node has taken the place of its primary since the last look,
+    /// Notes the node's present primary. If the node has taken the place of the primary that was noted last,
     /// notes in the ledger which writes may be lost.
     fn follow_roles(&mut self, id: NodeId) {
         let host = &self.hosts[id];
@@ -266,8 +266,8 @@ impl MovesWorld {
         self.hosts[id].followed = None;
     }
 
-    /// Notes in the ledger that writes may be lost: those in `content`, in slots of the node, that the node
-    /// does not have.
+    /// Notes in the ledger which writes in `content` may be lost: those in slots of the node that are not in
+    /// the node's data.
     fn excuse_all_but_own(&mut self, id: NodeId, content: BTreeMap<KeyName, Vec<u64>>, excuse: Excuse) {
         let host = &self.hosts[id];
         let Some(node) = &host.node else { return };
@@ -279,8 +279,8 @@ impl MovesWorld {
         }
     }
 
-    /// Notes in the ledger that writes may be lost: those that the last process of a node had only in memory,
-    /// in slots that no other node has taken from the node.
+    /// Notes in the ledger which writes may be lost: those that the last process of a node had only in
+    /// memory, in slots that no other node has taken from the node.
     fn excuse_memory_of(&mut self, id: NodeId) {
         let (lines, mut content) = (self.own_lines(), self.hosts[id].last_content.clone());
         content.retain(|key, _| {
@@ -290,8 +290,8 @@ impl MovesWorld {
         self.excuse_all_but_own(id, content, Excuse::Base);
     }
 
-    /// Rule A-46 of the specification: a node that has just claimed granted slots has a higher configEpoch
-    /// than every other primary that it knows.
+    /// Checks rule A-46 of the specification: a node that has just claimed granted slots has a higher
+    /// configEpoch than every other primary that it knows.
     fn claims_by_the_highest_epoch(&self, id: NodeId) -> Result<(), String> {
         let Some(machine) = self.hosts[id].node.as_ref().and_then(|node| node.engine.node()) else {
             return Ok(());
@@ -378,8 +378,8 @@ impl MovesWorld {
         host.boot += 1;
         let started = SimNode::start(id, &self.plan.nodes[id], None, host.disk.clone(), (self.now, rng));
         let node = started.map_err(|why| format!("node {id} does not start: {why}"))?;
-        // The node starts with the role in its file: if a replica took its place while the process was down,
-        // this start is no promotion.
+        // The node starts with the role in its file. Even if a replica took its place while the process was
+        // down, this start is not a promotion.
         host.followed = node.engine.primary().map(node_of);
         host.node = Some(node);
         if std::mem::take(&mut host.lacked_base) {

@@ -1,4 +1,5 @@
-//! Sets, hashes, sorted sets and streams of the oracle, and changes applied to both sides.
+//! The oracle's sets, hashes, sorted sets and streams, and changes that are applied to the oracle and the
+//! keyspace.
 
 use sluice_base::Rng;
 use sluice_base::num::IntBuffer;
@@ -7,7 +8,7 @@ use sluice_value::stream::{Element, StreamId};
 use sluice_value::{HashExpiry, HashLimits, ListItem, SetLimits, StreamLimits, Type, ZsetLimits};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fields and values of stream entries by their ids, and the last id.
+/// The entries of a stream: fields and values by the entry's id, and the stream's last id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entries {
     all: BTreeMap<(u64, u64), Vec<Vec<u8>>>,
@@ -19,7 +20,7 @@ pub struct Entries {
 pub enum Held {
     Set(BTreeSet<Vec<u8>>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
-    /// The bits of each member's score.
+    /// Each member with the bits of its score.
     Zset(BTreeMap<Vec<u8>, u64>),
     Stream(Entries),
 }
@@ -28,7 +29,7 @@ fn bytes_of(item: ListItem<'_>) -> Vec<u8> {
     item.bytes(&mut IntBuffer::new()).to_vec()
 }
 
-/// A member, a field or a value: few different ones, some of them large.
+/// A random member, field or value. There are only few different ones, and some of them are large.
 fn any_text(rng: &mut Rng) -> Vec<u8> {
     let number = rng.below(60);
     match rng.below(8) {
@@ -97,7 +98,7 @@ impl Held {
         }
     }
 
-    /// Whether a key with these contents is deleted.
+    /// Whether a key with these contents is deleted, because only a stream may be empty.
     pub fn is_gone(&self) -> bool {
         match self {
             Held::Set(members) => members.is_empty(),
@@ -107,7 +108,7 @@ impl Held {
         }
     }
 
-    /// Checks that both kinds of edits refuse a key with another type.
+    /// Checks that both kinds of edits (with and without creation) refuse a key whose value has another type.
     pub fn is_refused(&self, db: &mut DbMut<'_>, key: &[u8]) {
         let (one, other) = match self {
             Held::Set(_) => {
@@ -133,7 +134,7 @@ impl Held {
         assert_eq!([one, other], [Some(WrongType); 2]);
     }
 
-    /// Applies a few random changes to both sides in one edit.
+    /// Applies the same few random changes to the oracle and, in one edit, to the keyspace.
     pub fn change(&mut self, db: &mut DbMut<'_>, key: &[u8], is_there: bool, rng: &mut Rng) {
         // Half of the edits empty the collection.
         let empties = rng.below(2) == 0;

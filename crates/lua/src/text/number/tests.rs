@@ -172,7 +172,7 @@ fn numbers_become_integers_as_the_processor_converts_them() {
     assert_eq!(to_i32(1e10), i32::MIN);
 }
 
-/// The expected values are those of Rust's own parser, from all digits.
+/// The expected values are those of Rust's own parser, which reads all digits.
 #[test]
 fn a_long_number_is_what_all_of_its_digits_say() {
     let mut seed = 0x5eed_u64;
@@ -237,7 +237,8 @@ fn long_runs_of_blanks_zeros_and_digits_are_read_as_short_ones() {
         assert_eq!(of(&format!("0x{zeros}1F.8p1")), Some(63.0), "{len}");
         assert_eq!(of(&format!("0x0.{zeros}8p{}", 4 * len + 1)), Some(1.0), "{len}");
         assert_eq!(of(&format!("0x1{zeros}p-{}", 4 * len)), Some(1.0), "{len}");
-        // The number is tested with a bit after the last bit that fits into a double, and without.
+        // The number lies halfway between two doubles. It is tested without and with a further bit far to the
+        // right, which decides the rounding.
         assert_eq!(of(&format!("0x20000000000001{zeros}p-{}", 4 * len)), Some(9_007_199_254_740_992.0));
         assert_eq!(of(&format!("0x20000000000001{zeros}8p-{}", 4 * len + 4)), Some(9_007_199_254_740_994.0));
         assert!(of(&format!("nan({ones})")).is_some_and(f64::is_nan), "{len}");

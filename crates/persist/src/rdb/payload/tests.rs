@@ -1,4 +1,4 @@
-//! Payloads that are dumped and restored, and payloads that are refused.
+//! Tests of payloads that are dumped and restored, and of payloads that are refused.
 
 use super::*;
 use sluice_base::Rng;
@@ -18,7 +18,7 @@ fn text(payload: &[u8]) -> Result<Vec<u8>, PayloadError> {
     }
 }
 
-/// The bytes that 9.1.2 dumps for the string `hello`.
+/// The expected bytes are those that Valkey 9.1.2 dumps for the string `hello`.
 #[test]
 fn a_payload_has_the_reference_s_bytes() {
     let payload = dump(Dumped::Str(Text::Bytes(b"hello")), true);
@@ -49,7 +49,7 @@ fn what_is_dumped_is_restored() {
     }
 }
 
-/// The replies of 9.1.2, except that version 81 is accepted here.
+/// The results are those of Valkey 9.1.2, except that version 81 is accepted here.
 #[test]
 fn versions_and_checksums() {
     let body = b"\x00\x03abc";
@@ -71,7 +71,7 @@ fn versions_and_checksums() {
     }
 }
 
-/// The replies of 9.1.2: bytes after the value are ignored, and a value may reach into the footer.
+/// As in Valkey 9.1.2, bytes after the value are ignored, and a value may reach into the footer.
 #[test]
 fn values_may_be_shorter_than_the_payload_or_reach_into_the_footer() {
     assert_eq!(text(&sealed(b"\x00\x03abcdefg", 80)), Ok(b"abc".to_vec()));
@@ -143,7 +143,7 @@ fn payloads_that_are_no_libraries_are_refused() {
 }
 
 /// Strings, sets, hashes and sorted sets that are stored element by element, and lists that are stored as
-/// nodes, mean the same to Valkey in all versions that it supports. A sorted set in a listpack does not,
+/// nodes, have the same meaning in all versions that Valkey supports. A sorted set in a listpack does not,
 /// because it may be out of order.
 #[test]
 fn large_collections_of_known_versions_are_the_same_for_valkey() {
@@ -164,8 +164,8 @@ fn large_collections_of_known_versions_are_the_same_for_valkey() {
     let listpack = b"\x11\x11\x11\x00\x00\x00\x04\x00\x81a\x02\x09\x01\x81b\x02\x02\x01\xff";
     assert!(restore(&sealed(listpack, 80), ReadOptions::default()).is_ok());
     assert!(!is_same_for_valkey(&sealed(listpack, 80)));
-    // Payloads that would not be the same are refused: a member or a field twice, an invalid score, a
-    // node with a wrong count.
+    // Payloads that could mean something else to Valkey are refused: those in which a member or a field
+    // occurs twice, a score is invalid, or a node has a wrong count.
     let refused: [&[u8]; 4] = [
         b"\x02\x02\x01m\x01m",
         b"\x04\x02\x01f\x01v\x01f\x01w",

@@ -6,7 +6,7 @@ use LinkOutput::{Decision, Order};
 const CLIENT: &str = "23";
 
 impl Bed {
-    /// A link that was told to receive the snapshot on another connection, which is established.
+    /// A link whose primary wants to send the snapshot on another connection.
     fn introduced() -> Bed {
         let mut bed = Bed::open();
         bed.dual_channel = true;
@@ -233,7 +233,8 @@ fn either_connection_ends_the_attempt_before_the_file_is_committed() {
     assert!(is_given_up(&receiving, &outputs));
 }
 
-/// A committed file is loaded, and its data can be brought up to date from their position.
+/// If the main channel ends after the commit, the file is still loaded, and its data can be brought up to
+/// date from their position.
 #[test]
 fn a_main_channel_that_ends_behind_the_commit_costs_no_snapshot() {
     let mut bed = Bed::positioned();

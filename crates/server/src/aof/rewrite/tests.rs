@@ -16,7 +16,7 @@ fn a_base_of_an_earlier_rewrite_never_takes_the_place_of_a_later_one() {
     let second = first.next();
     let written = WrittenBase::default();
 
-    // The first rewrite's thread hangs, and finishes after the second rewrite's.
+    // The thread of the first rewrite hangs, and finishes after the thread of the second rewrite.
     let (late_name, late) = sink(first, 1, &written);
     let (name, newer) = sink(second, 2, &written);
     finish(newer);
@@ -25,8 +25,8 @@ fn a_base_of_an_earlier_rewrite_never_takes_the_place_of_a_later_one() {
     let base = written.take(second).expect("the second one is there");
     assert_eq!(base.temporary(), name);
 
-    // The late base of the first rewrite is stored first: it is not taken as the base of the second
-    // rewrite, which replaces it.
+    // Now the late base of the first rewrite is stored before that of the second. It is never taken as the
+    // base of the second rewrite, and its file is removed.
     let (late_name, late) = sink(first, 3, &written);
     let (name, newer) = sink(second, 4, &written);
     finish(late);

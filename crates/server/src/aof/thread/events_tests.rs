@@ -1,5 +1,5 @@
-//! The thread's reports about its disk: latencies, and the free space. The clock advances by two milliseconds
-//! with each reading.
+//! Tests of the reports of the append-only file's thread about its disk: latencies, and the free space. The
+//! clock advances by two milliseconds with each reading.
 
 use super::*;
 use crate::aof::AofShared;

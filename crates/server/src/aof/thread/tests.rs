@@ -1,5 +1,5 @@
-//! Tests the work of the file's thread step by step, without a thread and over files that fail: the
-//! positions published as durable, and the contents on disk.
+//! Tests the work of the append-only file's thread step by step, without a thread and with files that fail.
+//! The tests check the positions that are published as durable, and the contents on disk.
 //!
 //! The data of a [`Scene`] are the numbers from 1 on, each of them a record. After a crash the files must
 //! hold 1, 2, 3 … without gaps and duplicates, at least up to the promised number.
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 mod crashes;
 
-/// Bytes of a record.
+/// Length of a record in bytes.
 const RECORD: u64 = 25;
 
 /// Milliseconds between two readings of the clock by the thread.
@@ -36,7 +36,7 @@ struct Scene {
     shared: Arc<AofShared>,
     /// The newest number that was appended.
     last: u64,
-    /// When each number was appended, from 1 on.
+    /// For each number from 1 on, the time at which it was appended.
     given_ns: Vec<u64>,
     /// The last rewrite that began.
     rewrite: RewriteNumber,
@@ -61,8 +61,8 @@ enum FoundEnd {
     Whole,
     /// The last file ends within a record. Holds the file's name, and the length of its valid part.
     Torn(PathBuf, u64),
-    /// A file has an invalid record, or ends within a record while other files follow: a server does not
-    /// start before a repair.
+    /// A file has an invalid record, or ends within a record while other files follow. A server does not
+    /// start before the files are repaired.
     Broken,
 }
 
@@ -94,7 +94,7 @@ impl Scene {
         }
     }
 
-    /// A started scene without a fault.
+    /// A started scene in which no operation fails.
     fn well(policy: AppendFsync) -> Scene {
         let mut scene = Scene::new(policy, FileFault::Crash, u64::MAX, 1, 0);
         scene.start().expect("nothing fails");
@@ -180,8 +180,8 @@ impl Scene {
         self.news.extend(news);
     }
 
-    /// The newest number that was published as durable. While the files are not in force: the newest number
-    /// that must survive.
+    /// The newest number that was published as durable or, while the files are not in force, the newest
+    /// number that must survive.
     fn promised(&self) -> u64 {
         if self.is_in_force { self.shared.durable() / RECORD } else { self.kept }
     }
@@ -321,7 +321,7 @@ impl Scene {
         self.news.iter().any(|news| matches!(news, AofNews::Log(_, line) if line.contains(part)))
     }
 
-    /// The last reported fault; `None` if its end was reported since.
+    /// The fault that was reported last; `None` if its end has been reported since then.
     fn fault(&self) -> Option<&str> {
         let last = self.news.iter().rev().find_map(|news| match news {
             AofNews::Fault(fault) => Some(fault.as_deref()),
@@ -360,13 +360,13 @@ fn read_numbers(bytes: &[u8], numbers: &mut Vec<u64>) -> Option<u64> {
     }
 }
 
-/// Disk operations of the first start: a sync of the parent folder; the base (create, sync, rename, sync of
-/// the folder), the manifest (one write more); the syncs of the base, of the folder and of the parent
-/// folder; the increment (create, sync of the folder) and the manifest again.
+/// Number of disk operations of the first start: a sync of the parent folder; the base (create, sync, rename,
+/// sync of the folder); the manifest (the same four, and a write); the syncs of the base, of the folder and
+/// of the parent folder; the increment (create, sync of the folder); and the manifest again.
 const FIRST_STEPS: u64 = 1 + 4 + 5 + 3 + 2 + 5;
 
-/// A scene in which the next sync fails, once. A record is written; under `everysec` it would be synced
-/// after a second.
+/// A scene in which only the next sync fails. A record is written; under `everysec` it would be synced after
+/// a second.
 fn with_failing_sync(policy: AppendFsync) -> Scene {
     let mut scene = Scene::new(policy, FileFault::SyncError, FIRST_STEPS + 2, 1, 0);
     scene.start().expect("the fault comes later");
@@ -383,7 +383,7 @@ fn no_position_is_durable_behind_a_lost_sync_before_a_rewrite_is_whatever_append
     scene.set_policy(AppendFsync::Always);
     scene.write(1);
     assert_eq!(scene.promised(), 0);
-    // The increment at the cut is undamaged, and its syncs succeed.
+    // The increment that begins at the cut is undamaged, and its syncs succeed.
     scene.begin_rewrite();
     scene.write(1);
     assert_eq!(scene.promised(), 0, "what is before the cut is in no file that was synced");
@@ -420,7 +420,7 @@ fn the_end_reports_what_is_not_on_disk() {
     let mut well = Scene::well(AppendFsync::EverySecond);
     well.write(1);
     assert_eq!(ended(well), (Some(AofEnding::Durable), false, 1, false));
-    // The sync at the end itself fails.
+    // Here the sync at the end fails.
     let now = with_failing_sync(AppendFsync::No);
     assert_eq!(ended(now), (Some(AofEnding::Failed), false, 0, false));
     // Here a sync fails, and `always` is set afterwards.
@@ -428,7 +428,7 @@ fn the_end_reports_what_is_not_on_disk() {
     before.pass_ms(1000);
     before.set_policy(AppendFsync::Always);
     assert_eq!(ended(before), (Some(AofEnding::Lost), false, 0, true));
-    // A sync has failed earlier; since then an undamaged increment was begun.
+    // Here a sync has failed, and an undamaged increment was begun afterwards.
     let mut rewriting = with_failing_sync(AppendFsync::EverySecond);
     rewriting.pass_ms(1000);
     rewriting.begin_rewrite();
@@ -479,8 +479,8 @@ fn a_base_of_another_rewrite_is_not_put_in_force() {
     scene.begin_rewrite();
     let (stale_number, stale) = (scene.rewrite, scene.write_base().expect("written"));
     let temporary = stale.temporary().to_owned();
-    // The first rewrite was given up: another one has begun, and the numbers between the two cuts are in
-    // neither increment.
+    // The first rewrite is given up, because another one begins. The numbers between the two cuts are neither
+    // in the stale base nor in the newest increment.
     scene.write(10);
     scene.begin_rewrite();
     scene.write(10);
@@ -631,7 +631,7 @@ fn commands_that_write_wait_while_another_increment_begins() {
     assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Changing);
     shared.numbers.is_changing.store(false, Relaxed);
     assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Fine);
-    // Blocks given meanwhile have filled the backlog.
+    // Blocks that were given in the meantime have filled the backlog.
     shared.give(AofItem::Block(Block { bytes: vec![0; 100], end: 0 }));
     assert_eq!(shared.backlog(AofBacklog::Changing), AofBacklog::Full);
     shared.numbers.is_changing.store(true, Relaxed);

@@ -61,7 +61,7 @@ fn drawn_rooms_and_messages_keep_borders_and_order() {
                 let lane = if rng.below(2) == 0 { BusLane::Control } else { BusLane::Publish };
                 let number = &mut pushed[lane as usize];
                 *number += 1;
-                // Lane, number and length, so that the sent bytes can be parsed.
+                // Each message begins with its lane, number and length, so that the sent bytes can be parsed.
                 let len = 3 + rng.below(20) as usize;
                 let mut bytes = vec![0; len];
                 bytes[..3].copy_from_slice(&[lane as u8, *number, len as u8]);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A folder of a test, removed at its end.
+/// The folder of a test, which is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// All reports until no write is under way.
+/// Waits until no write is in progress; returns all reports until then.
 fn all_reports(writer: &mut FileWriter) -> Vec<FileReport> {
     let mut reports = Vec::new();
     for _ in 0..30_000 {
@@ -83,13 +83,13 @@ fn the_file_is_another_processs_before_during_and_behind_no_write() {
         write(&mut writer, number);
         all_reports(&mut writer);
         assert!(is_refused());
-        // The reference, which knows no lock other than the file's, finds the file locked.
+        // The reference, which checks only the lock of the file itself, finds the file locked.
         let opened = File::open(folder.file()).expect("there");
         assert!(opened.try_lock().is_err(), "the file has its lock under its name");
     }
     writer.end(b"the last text\n".as_slice().into());
     drop(folder.claim().expect("free again"));
-    // A running reference leaves the file itself locked.
+    // A running reference holds a lock on the file itself.
     let theirs = File::open(folder.file()).expect("there");
     theirs.try_lock().expect("free");
     assert!(is_refused());

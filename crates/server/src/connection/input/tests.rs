@@ -40,8 +40,8 @@ impl Rig {
         }
     }
 
-    /// Receives as the main thread does: completes what was kept, parses the other bytes in place, and keeps
-    /// the rest.
+    /// Receives as the main thread does: completes a request whose beginning was kept, parses the other bytes
+    /// in place, and keeps the rest.
     fn receive(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.input.is_open() && self.input.query_buf.is_empty() {
@@ -72,7 +72,7 @@ fn request(words: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Random requests, many with arguments around the lengths that matter.
+/// Random requests, many of them with arguments whose lengths lie around `LARGE_BYTES`.
 fn any_requests(rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     let lengths = [0, 3, 60, LARGE_BYTES - 1, LARGE_BYTES, LARGE_BYTES + 1, 16_384, 50_000];
     let count = 1 + rng.below(6);

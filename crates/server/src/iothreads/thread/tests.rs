@@ -12,10 +12,10 @@ use sluice_queue::lanes::{Collector, collector};
 use sluice_resp::AuthState;
 use std::os::unix::net::UnixStream;
 
-/// Messages that the ring holds.
+/// Number of messages that the ring to the main thread holds.
 const LANE: usize = 2;
 
-/// An I/O thread run on the test's thread, with the main thread's ends of its channels.
+/// An I/O thread that runs on the test's thread, with the main thread's ends of its channels.
 struct Rig {
     io_thread: IoThread,
     collector: Collector<ToMain>,
@@ -110,7 +110,7 @@ fn what_waits_for_the_main_thread_does_not_grow_with_every_byte() {
         let usage = rig.io_thread.connection(*key).expect("it is open").input.usage();
         assert_eq!(reported[key.slot as usize], usage);
     }
-    // The next byte is reported again.
+    // The usage is reported again after the next byte.
     rig.receive(keys[3], b"x");
     let last = rig.collect();
     assert!(matches!(last[..], [ToMain::Usage(key, _)] if key == keys[3]), "{last:?}");
@@ -123,7 +123,8 @@ fn a_batch_behind_a_message_that_waits_is_sent_after_it() {
     rig.receive(first, b"PING\r\n");
     rig.receive(first, b"");
     rig.receive(second, b"PI");
-    // The lane is full: the usage message waits, is updated by what follows, and is not overtaken.
+    // The lane is full, so the usage message waits. Later input updates it, and no later message overtakes
+    // it.
     let third = rig.connect();
     rig.receive(third, b"PI");
     rig.receive(third, b"NG\r\nPI");

@@ -1,4 +1,4 @@
-//! The table of phases, tested with a server in this process whose iterations are run one by one.
+//! Tests of the table of phases, with a server in this process whose iterations are run one by one.
 
 use super::*;
 use crate::allocator::NoAllocator;
@@ -15,7 +15,7 @@ use sluice_session::{ClientAddress, Medium};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// A server with a client, without listeners.
+/// A server without listeners, and its only client.
 struct Rig {
     server: Server,
     client: UnixStream,
@@ -58,7 +58,8 @@ impl Rig {
         }
     }
 
-    /// How many of a hundred iterations have no reason other than `EACH`.
+    /// Sends a command a hundred times; returns how many of the iterations that replied have no reason other
+    /// than `EACH`.
     fn plain_of_a_hundred(&mut self, command: &str) -> usize {
         (0..100).filter(|_| self.ask(command).1 == Reasons::EACH).count()
     }
@@ -69,7 +70,7 @@ fn an_iteration_of_plain_commands_has_no_other_reason() {
     let mut rig = Rig::new();
     rig.ask("SET k v");
     for command in ["GET k", "SET k w", "PING", "INCR n", "LPUSH l e", "EXISTS k"] {
-        // Deadlines pass ten times a second; on a busy machine, more of the hundred iterations meet one.
+        // Deadlines are due ten times a second, so on a busy machine more of the hundred iterations have one.
         let plain = rig.plain_of_a_hundred(command);
         assert!(plain > 50, "{command}: {plain}");
     }
@@ -84,7 +85,7 @@ fn what_changes_the_control_plane_is_news_and_what_stands_is_seen() {
         assert_eq!(reply, "+OK\r\n", "{command}");
         assert!(reasons.meets(Reasons::NEWS), "{command}");
     }
-    // Follows a primary that does not answer.
+    // The server follows a primary that does not answer.
     let (_, reasons) = rig.ask("REPLICAOF 127.0.0.1 1");
     assert!(reasons.meets(Reasons::NEWS));
     let (_, reasons) = rig.ask("PING");

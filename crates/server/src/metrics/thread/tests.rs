@@ -1,4 +1,4 @@
-//! Connections and their deadlines, with the time as an argument.
+//! Tests of connections and their deadlines. The time is an argument.
 
 use super::super::samples::{POINT_NS, SAMPLE_NS_MAX};
 use super::*;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-/// An endpoint whose thread does not run: the test makes each step.
+/// An endpoint whose thread does not run, because the test makes each step itself.
 struct Steps {
     thread: EndpointThread,
     wanted: Arc<AtomicBool>,
@@ -33,7 +33,7 @@ impl Steps {
         Steps { thread, wanted, asks, now_ns: SECOND_NS, rig: Rig::new() }
     }
 
-    /// Makes a connection: its key, and the client's end.
+    /// Makes a connection; returns its key, and the client's end.
     fn connect(&mut self) -> (SessionKey, UnixStream) {
         let (own, client) = UnixStream::pair().unwrap();
         own.set_nonblocking(true).unwrap();
@@ -74,8 +74,8 @@ impl Steps {
             key,
             &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nSluice-Page: 1\r\n{headers}\r\n"),
         );
-        // Without a reply, the request waits for a sample: the sample is delivered if the thread has
-        // requested one; otherwise time passes until it does.
+        // If there is no reply, the request waits for a sample. The sample is delivered if the thread has
+        // requested one; otherwise time passes until the thread requests one.
         for _ in 0..4 {
             let reply = read(&mut client);
             if let Some((head, body)) = reply.split_once("\r\n\r\n") {
@@ -98,7 +98,7 @@ impl Steps {
 
 fn read(client: &mut UnixStream) -> String {
     let mut text = Vec::new();
-    // Fails when no more bytes have arrived.
+    // The read fails when all bytes that have arrived were read.
     let _ = client.read_to_end(&mut text);
     String::from_utf8(text).unwrap()
 }
@@ -115,7 +115,7 @@ fn a_byte_a_second_is_no_request_in_time() {
         steps.pass(SECOND_NS);
     }
     assert!(!steps.is_open(key));
-    // After a request, the deadline of the next one starts with its first byte.
+    // After a request, the deadline of the next request starts with that request's first byte.
     let (key, mut client) = steps.connect();
     steps.receive(key, GET);
     steps.sample();

@@ -5,7 +5,8 @@ use sluice_tls::{ClientAuth, Named, Options, Sources};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// Bytes that a client sends after its handshake, as far as the kernel takes them at once.
+/// Number of bytes that a client tries to send after its handshake. It sends as many of them as the kernel
+/// takes.
 const SENT: usize = 32 << 20;
 
 fn context() -> Context {
@@ -65,8 +66,9 @@ fn iterate(thread: &mut HandshakeThread<()>) -> bool {
     any
 }
 
-/// The client sends data while the server's last flight waits for room: only the bytes received with the
-/// handshake's end are decoded, and the rest reaches the connection's next holder.
+/// The client sends data while the server's last flight of handshake messages waits for room in the socket.
+/// Only the bytes that were received with the handshake's end are decoded, and the rest reaches the
+/// connection's next owner.
 #[test]
 fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     let (mut thread, outcomes) = thread();
@@ -111,7 +113,7 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     let decoded = handshake.plain.len();
     assert!(decoded <= 1 << 20, "{decoded} bytes were decoded of {sent} that were sent");
     assert!(outcomes.try_recv().is_err());
-    // The flight was sent: the connection leaves, with every decoded byte.
+    // Once the flight is sent, the connection leaves the thread, with every decoded byte.
     handshake.is_sending = false;
     thread.go_on(key);
     let outcome = loop {
@@ -124,8 +126,8 @@ fn what_comes_during_the_last_flight_waits_in_the_kernel() {
     assert_eq!(plain.len(), decoded);
 }
 
-/// A client connects at its start and begins the handshake with its first command, half a minute later:
-/// its connection stays open until then, but no longer than a minute.
+/// A client connects when it starts, but begins the handshake only with its first command, half a minute
+/// later. Its connection stays open until then, but no longer than a minute.
 #[test]
 fn a_client_that_begins_late_is_awaited_for_a_minute() {
     let (mut thread, outcomes) = thread();

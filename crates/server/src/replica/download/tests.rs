@@ -50,7 +50,7 @@ impl Bed {
     }
 
     fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        // Fails without harm if the replica has given up.
+        // The write may fail if the replica has given up, which does no harm.
         let _ = self.primary.write_all(bytes.as_ref());
     }
 
@@ -208,7 +208,8 @@ fn lines_that_are_no_metadata_are_errors() {
     }
 }
 
-/// Disk operations of a download of the snapshot below: create, writes, syncs, and those after the commit.
+/// Number of disk operations of a download of the snapshot below: create, writes, syncs, and those after the
+/// commit.
 const STEPS: u64 = 6;
 
 #[test]

@@ -1,13 +1,14 @@
-//! Reports about slots of other nodes (E-20), and two primaries of one shard with one epoch (E-6).
+//! Scenarios with reports about slots of other nodes (E-20), and with two primaries of one shard that have
+//! the same epoch (E-6).
 
 use super::*;
 
-/// E-20, E-16. Stock node 3 takes over from stock node 0, and gives up all slots at the same moment and
-/// with the same epoch. Node 2, of ours, receives first that node 3 has given them up, then an old message
-/// of node 3, which counts because node 3 has no slots (E-17), and then node 0's message that node 0
-/// follows node 3: this message makes node 3 the owner of the slots in node 2's view. Node 2 must report
-/// this owner to no other node before node 3 has claimed the slots in a message to node 2 with that epoch,
-/// which never happens.
+/// E-20, E-16. Stock node 3 takes over from stock node 0, and gives up all slots at the same moment and with
+/// the same epoch. Node 2, of ours, receives first that node 3 has given them up, then an old message of node
+/// 3, which counts because node 3 has no slots (E-17), and then node 0's message that node 0 follows node 3.
+/// This last message makes node 3 the owner of the slots in node 2's view. Node 2 must report this owner to
+/// no other node before node 3 has claimed the slots in a message to node 2 with that epoch, which never
+/// happens.
 #[test]
 fn cl_e20_slots_of_a_failover_are_not_told_while_their_stock_owner_has_claimed_none_here() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Ours, Primary), (Stock, ReplicaOf(0))];

@@ -1,5 +1,5 @@
-//! Elections from public threads, each by its number (`V#`: valkey-io/valkey), in clusters of nodes of
-//! ours and stock nodes. V#4655 and V#4533 are `cl_e46_…` and `cl_f9_…`.
+//! Elections that public threads describe, each with the thread's number (`V#`: valkey-io/valkey), in
+//! clusters of nodes of ours and stock nodes. V#4655 and V#4533 are `cl_e46_…` and `cl_f9_…`.
 
 use super::*;
 use sluice_cluster::wire::{self, BusHeader, BusMessage, MessageBody, MessageFlags, NodeFlags};
@@ -12,7 +12,7 @@ fn stands(world: &mut World, host: usize) {
     stands.unwrap();
 }
 
-/// `count` primaries, then as many replicas in the same order. Node `n` is of ours if bit `n` of
+/// A cluster of `count` primaries, then as many replicas in the same order. Node `n` is of ours if bit `n` of
 /// `ours` is set.
 fn pairs(count: usize, ours: u64, seed: u64) -> World {
     let kind = |number: usize| if ours >> number & 1 == 1 { Ours } else { Stock };
@@ -25,8 +25,8 @@ fn pairs(count: usize, ours: u64, seed: u64) -> World {
     world
 }
 
-/// V#3996. Two controllers order node 3, of ours, to take over by force, again and again, while the votes
-/// of stock nodes 1 and 2 are on their way: by the reference's rule each command begins a new election.
+/// V#3996. Two controllers order node 3, of ours, to take over by force, again and again, while the votes of
+/// stock nodes 1 and 2 are on their way. By the reference's rule, each command would begin a new election.
 #[test]
 fn cl_v3996_commands_of_two_controllers_do_not_delay_each_other() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Stock, Primary), (Ours, ReplicaOf(0))];
@@ -48,8 +48,9 @@ fn cl_v3996_commands_of_two_controllers_do_not_delay_each_other() {
     assert_eq!(world.seen(3).own().epoch, epoch + 1, "the first election");
 }
 
-/// V#2169. Node 3, of ours, does not know the last epoch of its stock primary, which dies: voters of
-/// both models refuse their votes, and send that epoch. Without the UPDATE of a voter node 3 never wins.
+/// V#2169. Node 3, of ours, does not know the last epoch of its stock primary, which dies. Voters of both
+/// models refuse their votes, and send that epoch in an UPDATE. Without the UPDATE of a voter, node 3 would
+/// never win.
 #[test]
 fn cl_v2169_a_replica_that_has_missed_its_primarys_last_epoch_wins() {
     let hosts = [(Stock, Primary), (Ours, Primary), (Stock, Primary), (Ours, ReplicaOf(0))];
@@ -68,9 +69,9 @@ fn cl_v2169_a_replica_that_has_missed_its_primarys_last_epoch_wins() {
     assert_eq!(world.owned(3), slots, "long before the time of the election that was refused is over");
 }
 
-/// V#4627, V#4700. Voters of 9.2 report a refusal by a message that earlier versions do not have (W-12).
-/// Node 3, of ours, neither ends its election for that reason nor begins another one: candidates that
-/// end an election at a refusal ask for epoch after epoch.
+/// V#4627, V#4700. Voters of 9.2 report a refusal by a message that earlier versions do not have (W-12). Node
+/// 3, of ours, neither ends its election for that reason nor begins another one, because candidates that end
+/// an election at a refusal ask for votes in epoch after epoch.
 #[test]
 fn cl_v4627_v4700_a_refusal_of_9_2_ends_no_election_and_begins_none() {
     let hosts = [(Stock, Primary), (Stock, Primary), (Stock, Primary), (Ours, ReplicaOf(0))];
@@ -121,7 +122,8 @@ fn refusal(view: &View, epoch: u64) -> Vec<u8> {
     bytes
 }
 
-/// Ends all nodes in `dead` at one moment; returns the milliseconds until each one's replica has its slots.
+/// Ends all nodes in `dead` at one moment; returns the milliseconds until the replica of each of them has its
+/// slots.
 fn replaced_after(world: &mut World, dead: &[usize], is_loud: bool) -> u64 {
     let count = world.hosts.len() / 2;
     let slots: Vec<SlotSet> = dead.iter().map(|host| world.owned(*host)).collect();
@@ -137,7 +139,8 @@ fn replaced_after(world: &mut World, dead: &[usize], is_loud: bool) -> u64 {
     panic!("some of {dead:?} are not replaced");
 }
 
-/// Whether all replicas are of ours: a stock replica whose votes were split waits for four timeouts (D23).
+/// Whether all replicas are of ours. A stock replica whose votes were split would wait for four timeouts
+/// (D23).
 fn are_replicas_ours(ours: u64, count: usize) -> bool {
     (count..2 * count).all(|replica| ours >> replica & 1 == 1)
 }
@@ -160,7 +163,7 @@ fn two_primaries_that_die_at_once_are_replaced_at_once_among_ours_and_stock_ones
     }
 }
 
-/// V#2181. As many primaries die at one moment as a majority allows: three of seven.
+/// V#2181. Three of seven primaries die at one moment, the largest number that leaves a majority.
 #[test]
 fn cl_v2181_half_of_all_primaries_are_replaced_among_ours_and_stock_ones() {
     for ours in [0x3FFF, 0x3F80, 0x1555] {

@@ -1,4 +1,4 @@
-//! D-7: a shard with two primaries.
+//! Scenarios of D-7, in which a shard has two primaries.
 
 use super::*;
 
@@ -24,8 +24,8 @@ fn is_replaced_by_its_twin(mut world: World, old: usize, new: usize, slots: &Slo
     assert_eq!(world.owned(old), *slots, "the slots of the primary that died are served");
 }
 
-/// Node 3, of ours, has given its slots away, and does not run while its stock replica, node 4, takes
-/// its place: neither claims a slot, so that no claim makes node 3 a replica.
+/// Node 3, of ours, has given its slots away, and does not run while its stock replica, node 4, takes its
+/// place. Neither of them claims a slot, so no claim makes node 3 a replica.
 #[test]
 fn cl_d7_a_primary_without_slots_that_was_replaced_by_a_stock_node_becomes_its_replica() {
     let replicas = [(Ours, Primary), (Stock, ReplicaOf(3))];
@@ -62,8 +62,8 @@ fn cl_d7_a_primary_whose_winner_has_given_the_slots_away_becomes_the_replica_of_
     is_replaced_by_its_twin(world, 0, 3, &slots);
 }
 
-/// Node 0, of ours, is the second primary of stock node 3's shard, and has keys that no other node has:
-/// it stays a primary.
+/// Node 0, of ours, is the second primary of stock node 3's shard, and has keys that no other node has.
+/// Therefore it stays a primary.
 #[test]
 fn cl_d7_a_primary_with_keys_stays_beside_a_stock_one_of_its_shard() {
     let hosts = [(Ours, Primary), (Stock, Primary), (Stock, Primary), (Stock, ReplicaOf(0))];

@@ -34,8 +34,8 @@ impl Stock {
         true
     }
 
-    /// Step 10 of processing a message (section 2.5), without the role: slots, one UPDATE, the collision
-    /// (E-6).
+    /// Step 10 of processing a message (section 2.5), except for the role: takes the slots, sends one UPDATE,
+    /// and resolves a collision of epochs (E-6).
     pub(super) fn slots_of_header(&mut self, sender: NodeId, header: &BusHeader<'_>) {
         if header.replica_of.is_some() {
             return;
@@ -58,7 +58,7 @@ impl Stock {
         }
     }
 
-    /// E-10, E-12, E-14 and E-15, with sets in place of single slots.
+    /// E-10, E-12, E-14 and E-15: takes a sender's claim of slots, with sets in place of single slots.
     fn claim(&mut self, sender: NodeId, epoch: u64, slots: &SlotSet) {
         if sender == self.me {
             return;

@@ -9,8 +9,8 @@ use sluice_cluster::SlotSet;
 use sluice_cluster::wire::{BusHeader, MessageBody, MessageFlags, MessageType, NodeFlags};
 
 impl Stock {
-    /// This node's replication offset (N-8): a primary's grows with time while writes are not paused; a
-    /// replica has the offset that its primary has sent last.
+    /// This node's replication offset (N-8). A primary's offset grows with time while writes are not paused;
+    /// a replica has the offset that its primary sent last.
     pub(in crate::cluster) fn offset(&self) -> u64 {
         if self.own().has(NodeFlags::PRIMARY) {
             written(self.manual.paused_ms.unwrap_or(self.now))
@@ -19,7 +19,8 @@ impl Stock {
         }
     }
 
-    /// A replica takes the offset in its primary's header; the first one with PAUSED is the goal (M-4).
+    /// A replica takes the offset in its primary's header. The first offset with the flag PAUSED is the goal
+    /// that the replica must reach (M-4).
     pub(super) fn follow_offset(&mut self, sender: NodeId, header: &BusHeader<'_>) {
         if self.own().primary != Some(sender) {
             return;
@@ -55,7 +56,7 @@ impl Stock {
         if !self.own().has(NodeFlags::PRIMARY) || self.nodes[&sender].primary != Some(self.me) {
             return;
         }
-        // A second request extends the pause of the first one: no write is executed between the two
+        // A second request extends the pause of the first one, because no write is executed between the two
         // requests.
         let paused_ms = self.manual.paused_ms.unwrap_or(self.now);
         self.clear_manual();
@@ -66,7 +67,7 @@ impl Stock {
         self.gossip(number, MessageType::Ping);
     }
 
-    /// CLUSTER FAILOVER of a replica, with or without FORCE (M1, M7).
+    /// Executes CLUSTER FAILOVER at this replica, with or without FORCE (M1, M7).
     pub(super) fn begin_manual(&mut self, is_forced: bool) {
         self.clear_manual();
         self.manual.end = Some(self.now + self.settings.manual_timeout_ms);
@@ -75,7 +76,7 @@ impl Stock {
         } else {
             self.ask_for_pause();
         }
-        // The time 0 makes the next step schedule an election anew (M-5).
+        // The time 0 makes the next step schedule a new election (M-5).
         self.election.time = 0;
         self.todo.failover = true;
     }
@@ -119,7 +120,7 @@ impl Stock {
         }
     }
 
-    /// E-40 to E-47: schedules an election, asks for votes, takes over with a majority.
+    /// E-40 to E-47: schedules an election, asks for votes, and takes over with a majority.
     pub(super) fn failover(&mut self) {
         let own = self.own();
         let Some(primary) = own.primary.filter(|id| self.nodes.contains_key(id)) else { return };

@@ -30,7 +30,7 @@ impl Stock {
         drawn
     }
 
-    /// Handles the entries of a message (G-10); none if one of them has an invalid id (G-11).
+    /// Handles the entries of a message (G-10), or none of them if one has an invalid id (G-11).
     pub(super) fn entries(&mut self, sender: Option<NodeId>, gossip: &Gossip<'_>) {
         for entry in gossip.entries() {
             match self.nodes.contains_key(&entry.node) {
@@ -51,7 +51,7 @@ impl Stock {
         self.nodes.insert(entry.node, node);
     }
 
-    /// G-10 items 2 to 5: an entry about a known node.
+    /// G-10 items 2 to 5: handles an entry about a known node.
     fn known_entry(&mut self, sender: Option<NodeId>, entry: &GossipEntry<'_>) {
         let id = entry.node;
         if id == self.me || self.nodes[&id].has(NodeFlags::HANDSHAKE) {
@@ -105,7 +105,7 @@ impl Stock {
         let of_primary =
             self.nodes[&sender].primary.and_then(|primary| self.nodes.get(&primary)).map(|node| node.shard);
         match of_primary {
-            // A replica gets its primary's shard: another shard that the replica sends is not taken (N-5).
+            // A replica gets its primary's shard. Another shard that the replica sends is not taken (N-5).
             Some(theirs) => self.node_mut(sender).shard = theirs,
             None => {
                 if let Some(id) = shard.filter(|id| self.nodes[&sender].shard != *id) {

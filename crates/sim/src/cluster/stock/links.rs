@@ -34,7 +34,7 @@ impl Stock {
         Link::Stock(self.add_link(None, false, peer, local))
     }
 
-    /// A dialled connection is established: sends PING, or MEET if the node has that flag (G-6).
+    /// Sends PING on a dialled connection that is now established, or MEET if the node has that flag (G-6).
     pub(in crate::cluster) fn connected(&mut self, now: u64, number: u64) {
         self.now = now;
         if let Some(id) = self.links.get(&number).and_then(|link| link.node) {
@@ -101,7 +101,7 @@ impl Stock {
         }
     }
 
-    /// Ends handshakes that have timed out, and dials (G-2, G-15).
+    /// Ends a node's handshake that has timed out, or dials the node if it has no outgoing link (G-2, G-15).
     pub(super) fn connect(&mut self, id: NodeId) {
         let now = self.now;
         let node = &self.nodes[&id];
@@ -241,8 +241,8 @@ impl Stock {
         Some(id)
     }
 
-    /// The first answer on the outgoing link of a handshake (G-14): adds the node under its own id, which is
-    /// returned; `None` if that id is known already, which ends the handshake.
+    /// Handles the first answer on the outgoing link of a handshake (G-14). Adds the node under its own id,
+    /// which is returned; `None` if that id is known already, which ends the handshake.
     pub(super) fn finish_handshake(
         &mut self,
         number: u64,

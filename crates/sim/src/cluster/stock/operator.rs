@@ -92,7 +92,7 @@ impl Stock {
         Ok(())
     }
 
-    /// M20 to M22: CLUSTER RESET; HARD if there is a new id.
+    /// M20 to M22: executes CLUSTER RESET, with HARD if `id` is a new id.
     fn reset(&mut self, id: Option<NodeId>) -> Result<(), &'static str> {
         self.clear_manual();
         let others: Vec<NodeId> = self.nodes.keys().copied().filter(|id| *id != self.me).collect();

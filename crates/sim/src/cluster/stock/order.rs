@@ -83,7 +83,7 @@ impl Stock {
         self.settle();
     }
 
-    /// Steps 6 to 13 of a message.
+    /// Does steps 6 to 13 of processing a message.
     fn message(&mut self, number: u64, header: &BusHeader<'_>, body: &MessageBody<'_>) {
         let sender = self.sender_of(number, header);
         if let Some(sender) = sender {
@@ -210,8 +210,8 @@ impl Stock {
         }
     }
 
-    /// The work before the event loop waits: failover, state, file. The file is durable before any
-    /// message is sent.
+    /// Does the work before the event loop waits: failover, the cluster's state, and the file, which is
+    /// durable before any message is sent.
     pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.todo.failover) {
             self.failover();
@@ -225,7 +225,7 @@ impl Stock {
         }
     }
 
-    /// The work of a tick, every 100 ms.
+    /// Does the work of a tick, every 100 ms.
     pub(in crate::cluster) fn tick(&mut self, now: u64) {
         self.now = now;
         self.crons += 1;

@@ -97,8 +97,8 @@ pub(super) struct Election {
     pub(super) rank: u64,
     pub(super) frank: u64,
     pub(super) is_forced: bool,
-    /// The voters whose votes were counted, with the epochs of the votes: this reveals the effects
-    /// of E-46's defects.
+    /// The voters whose votes were counted, with the epochs of the votes, which reveal the effects of E-46's
+    /// defects.
     pub(super) counted: Vec<(NodeId, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Crashes of the machine and faults of its disk at each step of the thread's work.
+//! Tests with a crash of the machine, or a fault of its disk, at each step of the thread's work.
 
 use super::*;
 
@@ -54,7 +54,8 @@ const REWRITES: &[Op] = &[
     Write(1),
 ];
 
-/// The file is turned off and on, twice. The first time, the first base is written only for a later cut.
+/// The file is turned off and on twice. After the first time, no base is written for the first cut, but only
+/// for a later one.
 const SWITCHES: &[Op] = &[
     Write(20),
     PassMs(100),
@@ -160,7 +161,8 @@ fn go_on(scene: &mut Scene, what: &str) {
     assert_eq!(scene.check(what), FoundEnd::Whole, "{what}");
 }
 
-/// Crashes at one step. Returns how the files end then; `None` if the script is over before that step.
+/// Crashes the machine at one step of a script. Returns how the files end after the crash; `None` if the
+/// script is over before that step.
 fn crash(name: &str, script: &[Op], policy: AppendFsync, step: u64, seed: u64) -> Option<FoundEnd> {
     let what = format!("{name}, {policy:?}, step {step}, seed {seed}");
     let mut scene = Scene::new(policy, FileFault::Crash, step, 1, seed);
@@ -189,7 +191,7 @@ fn a_crash_at_any_step_leaves_what_was_promised_and_no_gap() {
                     match end {
                         FoundEnd::Whole => whole += 1,
                         FoundEnd::Torn(..) => torn += 1,
-                        // A gap within the bytes that were not synced: the administrator has to
+                        // There is a gap within the bytes that were not synced, so the administrator has to
                         // repair the file.
                         FoundEnd::Broken => broken += 1,
                     }
@@ -201,12 +203,12 @@ fn a_crash_at_any_step_leaves_what_was_promised_and_no_gap() {
     assert!(whole > 500 && torn > 10 && broken < whole / 20, "{whole} {torn} {broken}");
 }
 
-/// Plays each script with a temporary fault of the disk, at each step, then crashes the machine. Returns
-/// how often the fault was noticed.
+/// Plays each script once for each of its steps: the disk has a temporary fault at that step, and the machine
+/// crashes at the end. Returns how often the fault was noticed.
 fn with_a_fault(fault: FileFault, count: u64) -> u64 {
     let mut noticed = 0;
     for (name, script) in SCRIPTS {
-        // No process can know that a sync has failed in the process before: Linux shows it data that
+        // No process can know that a sync has failed in an earlier process, because Linux shows it data that
         // never reached the disk.
         if fault == FileFault::SyncError && name == "kills" {
             continue;
@@ -221,7 +223,8 @@ fn with_a_fault(fault: FileFault, count: u64) -> u64 {
                     let came_to_its_end = play(&mut scene, script);
                     scene.storage.crash_now(seed).expect("crashed");
                     noticed += u64::from(!came_to_its_end || scene.news.iter().any(tells_of_failure));
-                    // After a failed sync the files may hold anything; the promised numbers come before that.
+                    // After a failed sync, the end of the files may hold anything, but the promised numbers
+                    // come before it.
                     scene.check(&what);
                 }
             }
