@@ -13,8 +13,8 @@ fn news_reaches_all_and_the_bus_costs_no_more_than_its_rules_say() {
     assert!(figures.known_after_ms < 30_000, "two timeouts: {figures:?}");
     assert!((15_000..20_000).contains(&figures.failed_after_ms), "a timeout, and gossip: {figures:?}");
     assert_eq!(figures.halved, 12, "of 27 primaries: {figures:?}");
-    // The time consists of the node timeout and half a second for each shard whose election comes earlier; no replica
-    // waits for a second election.
+    // The time consists of the node timeout and half a second for each shard whose election comes
+    // earlier; no replica waits for a second election.
     assert!((15_000..30_000).contains(&figures.served_after_ms), "{figures:?}");
     assert_eq!(run_many(40, 7, |_| ()).unwrap(), figures, "a function of the seed");
 }
