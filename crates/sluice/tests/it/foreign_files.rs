@@ -68,6 +68,6 @@ fn the_reference_loads_what_is_written_behind_files_of_other_servers() {
     }
 }
 
-/// There is one full sync for this many files: it takes as long as a hundred files, and the same code writes
-/// both.
+/// There is one full synchronisation for this many files, because it takes as long as a hundred files, and
+/// the same code writes files and streams.
 const FULL_COPIES_EVERY: u64 = 12;

@@ -34,7 +34,7 @@ impl Relay {
         Relay { port, state }
     }
 
-    /// Ends all connections, and each new one at once.
+    /// Ends all connections, and from now on each new connection at once.
     pub fn cut(&self) {
         self.state.is_cut.store(true, Relaxed);
         self.cut_once();
