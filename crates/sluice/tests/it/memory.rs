@@ -81,7 +81,8 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
         assert!(client.info_number("evicted_keys") > 0);
         client.check(&format!("EXISTS {size}:{}", count - 1), ":1\r\n");
     }
-    // About as many large values as the limit has room for; some of the others are equally recent.
+    // About as many large values are left as the limit has room for; some are missing, because keys with
+    // smaller values are equally recent.
     client.send("KEYS 300000:*\r\n");
     let left: i64 = client.line().strip_prefix('*').unwrap().parse().unwrap();
     assert!((90..140).contains(&left), "{left}");
@@ -149,15 +150,15 @@ fn the_allocators_background_thread_runs_when_it_is_wanted() {
     assert_eq!(allocator_threads(&without), 0);
 }
 
-/// A server that sums the parts of memory at the end of each iteration.
+/// Starts a server that adds up the memory of its parts at the end of each iteration.
 fn summing_server(arguments: &[&str]) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(arguments).env("SLUICE_TEST_PARTS", "1");
     })
 }
 
-/// Waits until the parts of memory add up to the used memory within 2 %: threads may still be freeing deleted
-/// values.
+/// Waits until the memory of the parts adds up to the used memory, within 2 %. A wait is needed because
+/// threads may still be freeing deleted values.
 fn check_parts(client: &mut Client, when: &str) {
     until(&format!("explained memory: {when}"), || {
         let info = String::from_utf8(client.bulk("INFO debug")).unwrap();
@@ -196,7 +197,8 @@ fn parts_add_up(arguments: &[&str]) {
     check_parts(&mut client, "values");
     client.check("SETRANGE pages 900000 x", ":900001\r\n");
     check_parts(&mut client, "a string in pages");
-    // More scripts than are kept, each with another text: replaced scripts must be freed.
+    // More scripts are executed than the server keeps, each with another text. The scripts that the server
+    // drops must be freed.
     for number in 0..800 {
         let text = format!("{number}:{}", "t".repeat(2000));
         client.check(&format!("EVAL \"return #'{text}'\" 0"), format!(":{}\r\n", text.len()));

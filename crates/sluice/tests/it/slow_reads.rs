@@ -11,7 +11,7 @@ fn element(number: usize) -> String {
     format!("{number:0>100}")
 }
 
-/// A server with the list, and one thread for slow reads.
+/// Starts a server with the list `l` and one thread for slow reads.
 fn server(arguments: &[&str]) -> Server {
     let server = Server::start(&[&["--slow-read-threads", "1"], arguments].concat());
     let mut client = server.client();

@@ -2,7 +2,7 @@
 
 use sluice_resp::Value;
 
-/// One read of a reply.
+/// What a trace reads from a reply.
 pub enum Read {
     /// The whole reply must be this text.
     Is(String),
@@ -20,13 +20,14 @@ pub enum Read {
     Number(String),
     /// The part with this number, counted from 1, of a line `NAME:a=1,b=2` has this name (`a` or `b`).
     Part(String, usize, String),
-    /// The columns with these numbers, counted from 1, of all lines, and all columns after the last of them.
+    /// The columns with these numbers, counted from 1, of all lines, and all columns after the last of these
+    /// columns.
     Columns(Vec<usize>),
     /// An array or map of names and values must have these names; the values may differ.
     Names(Vec<String>),
     /// The reply must be an id: 40 digits.
     Id,
-    /// A node of ours must answer this text, and the reference must not; the trace has the reason.
+    /// A node of ours must answer this text, and the reference another one; the trace gives the reason.
     Differs(String),
 }
 
