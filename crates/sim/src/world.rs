@@ -6,14 +6,14 @@
 //! ```
 //!
 //! The simulation checks that (1) the data of a node at a point of a history equal those of every other node
-//! at that point ([`Histories`]), so accepted partial resynchronisations were right; (2) as many replicas as
-//! WAIT has reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a
-//! crashed node comes back with the data of its disk; (4) when the primary is lost, the replica of its
-//! history with the highest offset has every write that a promotable replica has acknowledged; (5) at the
-//! end, when no more faults occur, all nodes reach the same point with the same data, and every promise is
-//! kept; (6) FAILOVER keeps its promises (see `world/handover.rs`, and `world/handover/drill.rs` for slow
-//! steps without other faults); (7) scripts that are interrupted at the end of slices have all of their
-//! effects or none (see `world/runs.rs`). Faulty disks are in `world/disks.rs`.
+//! at that point ([`Histories`]), so accepted partial resynchronisations were right; (2) at least as many
+//! replicas have had a write as WAIT has reported; (3) the write is on at least as many disks as WAITAOF has
+//! reported, and a crashed node comes back with the data of its disk; (4) when the primary is lost, the
+//! replica of its history with the highest offset has every write that a promotable replica has acknowledged;
+//! (5) at the end, when no more faults occur, all nodes reach the same point with the same data, and every
+//! promise is kept; (6) FAILOVER keeps its promises (see `world/handover.rs`, and `world/handover/drill.rs`
+//! for slow steps without other faults); (7) scripts that are interrupted at the end of slices have all of
+//! their effects or none (see `world/runs.rs`). Faulty disks are in `world/disks.rs`.
 
 mod asked;
 mod disks;
@@ -178,7 +178,7 @@ pub struct World {
 
 const START: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
 const MS: u64 = 1_000_000;
-/// How long the Sentinel waits for a primary that it does not see before it promotes a replica.
+/// How long the Sentinel must not have seen the primary before it promotes a replica.
 const FAILOVER_NS: u64 = 1_500 * MS;
 /// Milliseconds without faults after which all nodes must agree.
 const HEALED_MS: u64 = 150_000;
@@ -288,7 +288,7 @@ impl World {
         Ok(())
     }
 
-    /// Runs one iteration of each node that is not suspended, and checks the node after it.
+    /// Runs one iteration of each node that is not suspended, and then checks that node.
     fn iterate(&mut self) -> Result<(), String> {
         self.open_connections();
         let first = self.rng.below(self.hosts.len() as u64) as usize;

@@ -16,7 +16,7 @@ pub struct ForeignRdb {
     pub keys: usize,
     /// Number of keys with values of modules; if not 0, loading requires `rdb-version-check relaxed`.
     pub module_keys: usize,
-    /// The types of the modules that have written records beside keys.
+    /// The types of the modules that have written records that belong to no key.
     pub modules: Vec<&'static str>,
     /// Number of auxiliary fields without a meaning to this server.
     pub unknown_fields: usize,

@@ -55,8 +55,9 @@ pub struct Rig {
     /// Whether slow reads are kept in [`Rig::reads`] until [`Rig::produce`]; otherwise each is
     /// produced at once.
     pub holds_reads: bool,
-    /// Whether judged user files are kept in [`Rig::user_loads`] until [`Rig::finish_user_loads`]; otherwise
-    /// the engine applies each at once. The files are read at the time of the request in both cases.
+    /// Whether user files that were read and judged are kept in [`Rig::user_loads`] until
+    /// [`Rig::finish_user_loads`]; otherwise the engine applies each at once. The files are read at the time
+    /// of the request in both cases.
     pub holds_user_loads: bool,
     /// User files that were read and judged.
     pub user_loads: Vec<JudgedUsers>,
@@ -406,8 +407,8 @@ impl Rig {
         progress
     }
 
-    /// Produces the rest of the oldest slow read and ends it, with a millisecond of another thread's
-    /// time; then the next slow read begins.
+    /// Produces the rest of the oldest slow read and ends it; one millisecond counts as its time on another
+    /// thread. Then the next slow read begins.
     pub fn finish_read(&mut self) {
         while self.produce() == Progress::More {}
         let (client, _) = self.reads.remove(0);

@@ -86,7 +86,8 @@ impl SimNode {
         }
     }
 
-    /// Adds to the bus a connection that another node has opened, or closes it if the engine refuses it.
+    /// Adds to the bus a connection that another node has opened. If the engine refuses the link, the
+    /// connection is closed.
     pub fn accept_bus(&mut self, conn: ConnId, from: NodeId, net: &mut Net) {
         let local = ip_of(self.id);
         match self.engine.accept_bus_link(ip_of(from), local, &mut self.process) {

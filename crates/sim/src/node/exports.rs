@@ -39,8 +39,8 @@ impl SimNode {
         }
     }
 
-    /// Draws whether each reading of the clock advances the clock in this iteration. Only an iteration that
-    /// scans or deletes keys for a move can be drawn for this.
+    /// Decides at random whether each reading of the clock advances the clock in this iteration. This is
+    /// possible only in an iteration that scans or deletes keys for a move.
     pub(super) fn leaps(&mut self) -> bool {
         let Some(machine) = self.engine.node() else { return false };
         let cleans = machine.migrations().any(|row| row.state == "cleaning-up");

@@ -22,7 +22,7 @@ use crate::promises::key_of;
 use std::collections::BTreeSet;
 
 impl World {
-    /// At random, asks for a failover, aborts one that is under way, or makes one of its steps slow.
+    /// At random, asks for a failover, aborts the failover that is under way, or makes one of its steps slow.
     pub(super) fn hand_over_or_abort(&mut self) {
         let is_left = self.handovers.under_way.is_none() && self.has_failover(self.primary);
         let is_seen = self.is_seen(self.primary);
@@ -178,7 +178,8 @@ impl World {
         }
     }
 
-    /// Checks that the write that waited for a failover is executed soon after it ended without a handover.
+    /// Checks that a write that waited for a failover is executed soon after the failover has ended without a
+    /// handover.
     fn check_resumed(&mut self) -> Result<(), String> {
         let Some(mut resumed) = self.handovers.resumed.take() else { return Ok(()) };
         let Resumed { at, waiter, since_ns, iterations } = resumed;

@@ -6,7 +6,7 @@ use sluice_sim::run_many;
 fn news_reaches_all_and_the_bus_costs_no_more_than_its_rules_say() {
     let figures = run_many(40, 7, |_| ()).unwrap();
     // Gossip reports pongs that other nodes have received, each of which saves a ping, so the traffic is
-    // below the formula's.
+    // less than the formula gives.
     let of_formula = figures.bytes_a_second / figures.bytes_by_formula;
     assert!((0.2..=1.05).contains(&of_formula), "{figures:?}");
     assert!(figures.messages_a_second > 2.0, "a random ping a second, and its answers: {figures:?}");

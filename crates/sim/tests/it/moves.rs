@@ -26,7 +26,7 @@ fn slots_move_and_keep_what_was_written_whatever_goes_wrong() {
     assert!(at_least(met.flushes, 300) && at_least(met.rewrites, 2_000), "{met:?}");
     assert!(at_least(met.failovers, 500) && at_least(met.promotions, 200), "{met:?}");
     assert!(at_least(met.calms, 200), "{met:?}");
-    // Fewer than a quarter as many writes as were confirmed may be lost for an excused reason.
+    // The writes that are lost for an excused reason must be less than a quarter of the confirmed writes.
     let excused = met.lost_by_failover + met.lost_by_flush + met.lost_by_claims + met.lost_by_base;
     assert!(excused * 4 < met.confirmed, "{met:?}");
 }

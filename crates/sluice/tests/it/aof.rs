@@ -12,7 +12,8 @@ fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
     server_with_fault(dir, arguments, None)
 }
 
-/// Starts such a server, whose file operations fail according to `plan` (see `crates/storage/src/faulty.rs`).
+/// Like `server_in`, but file operations of the server fail according to `plan` (see
+/// `crates/storage/src/faulty.rs`).
 fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
@@ -1010,7 +1011,7 @@ fn each_server_loads_the_folder_of_the_other() {
     fill(&mut client);
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     rewritten(&mut client);
-    // If there is a replica, the file contains the replication offset.
+    // The test attaches a replica, because only then does the file contain the replication offset.
     let mut replica = server.client();
     replica.send("SYNC\r\n");
     until("the replica", || {
@@ -1408,8 +1409,8 @@ fn a_crash_of_the_machine_while_the_file_is_turned_off_and_on_keeps_what_was_pro
     assert!(crashes > 30, "{crashes}");
 }
 
-/// For this long, for each policy, the test begins rounds in which the process is started, loaded and killed.
-/// A round takes more than three seconds.
+/// For each policy, the test begins new rounds for this long. In each round the process is started, loaded
+/// and killed, which takes more than three seconds.
 const KILLING: Duration = Duration::from_secs(8);
 /// Number of concurrent writing clients.
 const WRITERS: u64 = 4;
@@ -1421,7 +1422,7 @@ struct Appended {
 }
 
 /// Appends the numbers after `from` to a list until the connection ends. Every tenth number is appended in a
-/// transaction that also sets a key to it.
+/// transaction that also sets a key to this number.
 fn append_until_the_end(port: u16, list: u64, from: u64) -> Appended {
     use std::io::{BufRead, BufReader, Write};
     let mut stream = Client::to("127.0.0.1", port).stream;

@@ -201,7 +201,7 @@ fn a_restart_shows_where_in_the_history_of_replication_the_data_stand() {
     assert!(resumed >= offset, "{resumed} after {offset}");
     assert_eq!(client.info_number("second_repl_offset"), resumed + 1);
     // Even without a replica, the history continues under the id of this run, so that a replica that returns
-    // can continue it.
+    // can continue the history.
     client.check("SET b 1", "+OK\r\n");
     let (replid, offset) = (client.info("master_replid"), client.info_number("master_repl_offset"));
     assert!(offset > resumed);

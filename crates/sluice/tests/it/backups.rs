@@ -1,5 +1,6 @@
 //! Backups as in `docs/operating.md`: the document's code blocks are run, and the files are restored by our
-//! server and by the reference. A folder serves as the object store, which curl writes and reads by `file:`.
+//! server and by the reference. A folder serves as the object store, which curl writes and reads through URLs
+//! with `file:`.
 
 use crate::common::guide::{Bash, block, reference, reference_tool};
 use crate::common::{BINARY, Client, Dir, Server, free_port, until};

@@ -254,7 +254,7 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     // The file has no node from these messages, because handshakes are not saved, and time out.
     let file = std::fs::read_to_string(node.server.dir.join("nodes.conf")).unwrap();
     assert_eq!(file.lines().count(), 2, "{file}");
-    // The node can still meet others.
+    // The node can still meet other nodes.
     let other = Node::start(&[]);
     meet(&mut client, other.server.port, other.bus);
     until("a node beside the noise", || {

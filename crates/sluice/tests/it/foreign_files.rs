@@ -1,5 +1,5 @@
-//! Moving back: files and streams that this server writes after loading files of other servers are loaded
-//! by the reference, if the environment names one. `crates/engine/tests/it/foreign_files.rs` checks for
+//! Moving back: the reference, if the environment names one, must load the files and streams that this server
+//! writes after it has loaded files of other servers. `crates/engine/tests/it/foreign_files.rs` checks for
 //! all files, without a reference, that no foreign records are written.
 
 use crate::common::reference::Reference;

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 const WORKERS: &[&str] = &["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// Environment variable of a test build that makes the main thread keep up to this many connections, instead
-/// of giving them to I/O threads.
+/// Environment variable that only a test build reads. It makes the main thread keep up to this many
+/// connections, instead of giving them to I/O threads.
 const KEPT: &str = "SLUICE_TEST_KEPT";
-/// Environment variable of a test build that makes the server's threads poll for work before they sleep.
+/// Environment variable that only a test build reads. It makes the server's threads poll for work before they
+/// sleep.
 const SPIN: &str = "SLUICE_TEST_SPIN";
 
 /// Starts a server whose threads poll for work before they sleep; returns `None` in a build without switches.

@@ -30,7 +30,7 @@ fn the_log_tells_what_an_operator_asks() {
     let positions: Vec<_> = in_order.iter().map(|part| text.find(part)).collect();
     assert!(positions.is_sorted(), "{positions:?}\n{text}");
     let day = text.split(" * Sluice is starting").next().unwrap().rsplit('\n').next().unwrap();
-    // `pid:M 20 Nov 2026 06:54:17.222`
+    // The line begins with the process id, the role and the time, as in `pid:M 20 Nov 2026 06:54:17.222`.
     let words: Vec<&str> = day.split(' ').collect();
     assert_eq!(words.iter().map(|w| w.len()).collect::<Vec<_>>()[1..], [2, 3, 4, 12], "{day}");
 }

@@ -232,8 +232,8 @@ fn a_client_that_ended_before_a_push_is_not_served() {
         // readiness after that of the waiting client.
         let mut pusher = server.client();
         until("all are there", || (control.info_number("connected_clients") == 3).then_some(()));
-        // While the server is stopped both connections become ready, so that one iteration of its event loop
-        // finds both.
+        // While the server's process is suspended, both connections become ready, so that one iteration of
+        // its event loop finds both.
         server.signal("STOP");
         let ports = (waiting.stream.local_addr().unwrap().port(), server.port);
         drop(waiting);

@@ -541,7 +541,8 @@ fn a_snapshot_of_a_replica_says_which_database_its_primary_has_selected() {
     let mut last = third.client();
     last.check(&format!("REPLICAOF 127.0.0.1 {}", server.port), "+OK\r\n");
     up(&mut last);
-    // The primary does not select the database again, so the last replica must know it from the snapshot.
+    // The primary does not select the database again, so the last replica must learn from the snapshot which
+    // database is selected.
     link.send("*3\r\n$3\r\nSET\r\n$6\r\nbehind\r\n$1\r\n1\r\n");
     until("the second key", || (last.info("master_repl_offset") == "87").then_some(()));
     last.check("EXISTS behind", ":0\r\n").check("SELECT 2", "+OK\r\n").check("GET behind", "$1\r\n1\r\n");

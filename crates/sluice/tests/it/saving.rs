@@ -9,7 +9,8 @@ fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
     server_with_fault(dir, arguments, None)
 }
 
-/// Starts such a server, whose file operations fail according to `plan` (see `crates/storage/src/faulty.rs`).
+/// Like `server_in`, but file operations of the server fail according to `plan` (see
+/// `crates/storage/src/faulty.rs`).
 fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join("")]).args(arguments);
@@ -402,7 +403,7 @@ fn a_file_that_is_no_good_ends_the_start() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains(wanted), "{said}");
         assert!(said.ends_with("Fatal error loading the DB, check server logs. Exiting.\n"), "{said}");
-        // Scripts read the last two lines of the log: no line may come between the reason and the final
+        // Scripts read the last two lines of the log, so no line may come between the reason and the final
         // message.
         assert!(!said.contains("Removing the pid file") && !Path::new(&pid_file).exists(), "{said}");
         let is_damaged = said.contains("Terminating server after rdb file reading failure.");

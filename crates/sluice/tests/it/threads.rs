@@ -52,8 +52,8 @@ fn every_thread_has_a_name_and_a_signal_stack() {
         let report = report.rsplit("Received SIGALRM: ").next().unwrap().to_owned();
         assert!(report.contains(&format!("Thread: {name}\n")), "{name}: {report}");
         assert!(report.contains("Signal stack: 2097152 bytes\n"), "{name}: {report}");
-        // Only the main thread may have the name of the program, because any other thread with this name was
-        // not given one of its own.
+        // Only the main thread may have the name of the program, because another thread with this name would
+        // be one that was given no name.
         assert_eq!(*id == main, name == "sluice-server", "{name}");
         seen.push(name.as_str());
     }

@@ -1,6 +1,6 @@
 //! What tools do with a server: they take a snapshot over the network (`valkey-cli --rdb`) and insert many
 //! commands (`--pipe`). The tests simulate the tools, and also run `bin/valkey-cli` of the reference if
-//! `SLUICE_PEER_HOME` names its folder.
+//! `SLUICE_PEER_HOME` names the reference's folder.
 
 use crate::common::{self, Client, Dir, Server, request};
 use std::io::{Read, Write};
@@ -116,8 +116,8 @@ fn a_replica_that_reads_late_gets_the_moment_at_which_it_asked_and_holds_nobody_
         common::until("the snapshot to be made", || {
             (client.info("rdb_bgsave_in_progress") == "0").then_some(())
         });
-        // The part of the snapshot that the replica has not read is kept: 4 MiB and a piece that was read
-        // ahead in memory, and the rest on disk.
+        // The part of the snapshot that the replica has not read is kept: in memory 4 MiB and a piece that
+        // was read ahead, and on disk the rest.
         let held = client.info_number("current_save_held_bytes");
         assert!(held < 8 << 20, "{held}");
         let names = std::fs::read_dir(server.dir.path()).unwrap();

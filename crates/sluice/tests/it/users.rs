@@ -326,7 +326,7 @@ fn a_rewrite_leaves_users_of_other_files_where_they_are() {
 /// An address of this machine other than the loopback address; `None` if it has no other.
 fn outer_address() -> Option<String> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    // No packet is sent: the kernel only chooses the source address.
+    // No packet is sent; the kernel only chooses the source address.
     socket.connect("198.51.100.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then(|| address.to_string())

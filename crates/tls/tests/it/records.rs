@@ -148,7 +148,7 @@ fn close_notify_goes_both_ways_once() {
         assert_eq!(client.session.send([b"x".as_slice()].into_iter(), &mut bytes), Err(SessionError::Ended));
         assert!(server.receive(&bytes, 1).expect("received").closed);
         assert_eq!(server.plain(), b"QUIT\r\n");
-        // The other side may still send.
+        // After the close_notify of one side, the other side may still send.
         let mut bytes = server.send(b"+OK\r\n");
         server.session.close(&mut bytes);
         assert!(client.receive(&bytes, usize::MAX).expect("received").closed);

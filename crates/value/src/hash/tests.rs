@@ -1,5 +1,5 @@
 //! Hashes in every form, compared with a map of the standard library after random operations. Between writes
-//! the test takes shares, which must not change.
+//! the test takes shares (second owners of the value), which must not change.
 
 use super::*;
 use sluice_base::rng::Rng;

@@ -1,4 +1,5 @@
-//! Lists compared with a deque of vectors. Between writes the tests take shares, which must not change.
+//! Lists compared with a deque of vectors. Between writes the tests take shares (second owners of the value),
+//! which must not change.
 
 use std::collections::VecDeque;
 

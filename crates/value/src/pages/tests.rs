@@ -1,4 +1,5 @@
-//! Strings in pages compared with a vector. Between writes the test takes shares, which must not change.
+//! Strings in pages compared with a vector. Between writes the test takes shares (second owners of the
+//! value), which must not change.
 
 use sluice_base::{Bytes, Rng};
 

@@ -1,4 +1,5 @@
-//! Streams compared with ordered maps. Between writes the test takes shares, which must not change.
+//! Streams compared with ordered maps. Between writes the test takes shares (second owners of the value),
+//! which must not change.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -23,7 +23,7 @@ use sluice_replication::LinkState;
 use std::collections::BTreeSet;
 
 /// Longest time until a replica is linked again, with the delays and iterations of a drill and without
-/// slow steps, ms. This is less than the shortest pause between two attempts of a link.
+/// slow steps, ms. This is less than the shortest pause that may follow a lost link, which is 500 ms.
 const LINK_MS: u64 = 450;
 /// Longest time of a failover without slow steps, ms. A replica reports its offset once a second; after the
 /// report, the roles change.
@@ -162,7 +162,7 @@ impl World {
             }
             self.drill_step(writes)?;
         }
-        // After a failover that the Sentinel does not watch, another node may be the primary than the
+        // After a failover that the Sentinel does not watch, the primary may be another node than the
         // Sentinel assumes.
         if let [primary] = self.primaries()[..] {
             self.primary = primary;
@@ -218,8 +218,8 @@ impl World {
         self.iterate()
     }
 
-    /// Takes the reply to the client's last write and sends the next write, to the new primary if there is
-    /// one.
+    /// Takes the reply to the client's last write, and sometimes sends the next write, to the present
+    /// primary.
     fn drill_write(&mut self, writes: &mut DrillWrites) {
         let primary = self.primary;
         if let Some((id, key)) = writes.at

@@ -21,7 +21,7 @@ impl World {
 
     /// Makes one step slow: suspends the primary or any node, or delays messages or connections. The step
     /// takes at most `most_ms` milliseconds. While messages are slow, each takes longer by up to a tenth of
-    /// that time.
+    /// `most_ms`.
     pub(super) fn slow_step(&mut self, from: NodeId, most_ms: u64) {
         let count = self.hosts.len() as u64;
         let now_ns = self.now.mono_ns;

@@ -18,7 +18,7 @@ pub(in crate::world) struct Handover {
     pub(super) waiter: SessionKey,
 }
 
-/// A client whose write has to be executed, because the failover did not happen.
+/// A client whose write has to be executed, because the failover has ended without a handover.
 pub(super) struct Resumed {
     pub(super) at: NodeId,
     pub(super) waiter: SessionKey,

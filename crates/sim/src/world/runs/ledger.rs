@@ -37,7 +37,7 @@ pub(in crate::world) enum HowPromised {
 pub(super) struct Run {
     /// The keys that the run writes before it ends.
     pub(super) parts: Vec<Vec<u8>>,
-    /// The node that executes the run; `None` after that process has ended.
+    /// The node that executes the run; `None` after the node's process has ended.
     pub(super) at: Option<NodeId>,
     /// Number of snapshots that the node had loaded when the run was sent. Once the node has loaded another
     /// one, missing keys prove nothing about the run.
@@ -45,7 +45,7 @@ pub(super) struct Run {
     /// The client that has sent the run and waits for the reply; `None` if the client has closed its
     /// session, or if another part of the simulation takes the reply.
     pub(super) caller: Option<SessionKey>,
-    /// Number of replies before the reply of the run.
+    /// Number of replies that the client receives before the reply of the run.
     pub(super) replies_before: usize,
     /// Replies to the client so far.
     pub(super) replies: Vec<u8>,
@@ -61,7 +61,7 @@ pub(in crate::world) struct Runs {
     /// Whether clients also load libraries and call functions.
     pub(super) has_libraries: bool,
     pub(super) all: Vec<Run>,
-    /// Number of names given so far, for keys and for versions of libraries.
+    /// Number of names used so far, for keys and for versions of libraries.
     pub(super) names: u64,
     /// Acknowledged versions of the library whose version only ever rises. Each version is also the number of
     /// the promise before whose write it was loaded.

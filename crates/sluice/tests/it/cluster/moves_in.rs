@@ -131,7 +131,7 @@ fn cb_a60_a_move_that_the_source_cancels_or_that_loses_its_data_here_can_begin_a
 }
 
 /// If the target abandons the move when it may take over the slots, it reports this to the source, so that
-/// writers there need not wait ten seconds. All nodes of the second cluster are ours.
+/// writers at the source need not wait ten seconds. All nodes of the second cluster are ours.
 #[test]
 fn cb_a47_a_source_of_either_kind_goes_on_at_once_when_the_target_refuses() {
     for (kinds, why) in

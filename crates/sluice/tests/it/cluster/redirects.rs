@@ -454,8 +454,8 @@ impl Side {
                 client.check(&format!("CONFIG SET {name} {value}"), "+OK\r\n");
             }
         }
-        // While the cluster is ok, a node of the reference checks its state only at a change, so one more
-        // slot gets an owner.
+        // While the cluster is ok, a node of the reference checks the cluster's state only at a change, so
+        // one more slot gets an owner.
         let slot = usize::from(UNBOUND[1]) - number;
         self.0[0].client().check(&format!("CLUSTER ADDSLOTS {slot}"), "+OK\r\n");
         for member in &self.0[..2] {
@@ -620,7 +620,7 @@ fn cb_s1_to_s63_redirects_as_the_reference_has_them() {
     let shown = differences.values().map(|(first, count)| format!("{count} times, first: {first}\n"));
     let shown: String = shown.collect();
     assert!(differences.is_empty(), "of {asked}, these rows differ:\n{shown}");
-    // S-30 to S-33: refused commands are counted as by the reference.
+    // Refused commands must be counted as by the reference (S-30 to S-33).
     for (role, name) in ROLES.iter().enumerate() {
         let [got, wanted] = [&ours, &stock].map(|side| side.counts(role, &names));
         assert_eq!(got, wanted, "{name}");

@@ -4,7 +4,7 @@
 //! Every publisher has a channel of its own. *Steady* subscribers receive every channel from its first
 //! message to its last. Two subscribe by name, one by pattern, and one uses RESP3, with messages between the
 //! replies to its own commands. *Visitors* subscribe and unsubscribe: a visitor receives every message
-//! between the two confirmations and none outside of them.
+//! between the confirmations of SUBSCRIBE and UNSUBSCRIBE, and no other message.
 
 use super::{Client, Server, request, until};
 use sluice_base::Rng;

@@ -1,4 +1,4 @@
-//! Documents with commands: blocks ```` ```sh NAME ```` are extracted and run by a bash.
+//! The blocks ```` ```sh NAME ```` of documents with commands are extracted, and bash runs them.
 
 use super::{BINARY, Dir, until};
 use std::os::unix::fs::PermissionsExt;

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Maximum duration of any wait. A memory or race checker, for which the build leaves jemalloc out, makes
-/// the server ten times as slow.
+/// Maximum duration of any wait. It is longer in a build without jemalloc, because such a build is for a
+/// memory or race checker, which makes the server ten times as slow.
 pub const DEADLINE: Duration = Duration::from_secs(if cfg!(sluice_system_allocator) { 300 } else { 60 });
 
 /// The binary under test.

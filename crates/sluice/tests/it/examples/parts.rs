@@ -114,7 +114,7 @@ fn deployed(text: &str) -> Vec<Part> {
     parts
 }
 
-/// A running part.
+/// A part whose process has been started.
 pub struct Running {
     pub name: String,
     pub port: u16,

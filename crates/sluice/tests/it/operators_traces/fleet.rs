@@ -1,4 +1,4 @@
-//! The servers and sentinels of a trace, and its execution.
+//! The servers and sentinels of a trace, and the execution of the trace.
 
 use super::reads::Names;
 use super::trace::{Step, Trace};
@@ -147,7 +147,7 @@ impl Fleet {
         }
     }
 
-    /// Executes all steps; returns the results, each with its line.
+    /// Executes all steps; returns the results, each with the number of the step's line.
     pub fn play(mut self, trace: &Trace) -> Vec<String> {
         let mut read = Vec::new();
         for step in &trace.steps {

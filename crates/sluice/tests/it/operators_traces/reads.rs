@@ -175,7 +175,7 @@ impl Names {
         for (found, name) in &self.0 {
             text = text.replace(found, name);
         }
-        // Other ids, such as those of shards, have no number and become `HEX`.
+        // Other ids, such as those of shards, have no name in the list and become `HEX`.
         let mut out = String::new();
         let mut word = String::new();
         for character in text.chars().chain(['\0']) {
