@@ -1,6 +1,7 @@
-//! RDB files as other servers write them: every opcode, every encoding of a value, and the records of modules
-//! and KeyDB that belong to no key. Only slots under migration (opcode 243) are missing, because a server
-//! without cluster mode refuses them. The files serve tests of loading, and of copying such records.
+//! RDB files as other servers write them: every opcode, every encoding of a value, and the records and fields
+//! that modules and KeyDB write in addition to keys. Only slots under migration (opcode 243) are missing,
+//! because a server without cluster mode refuses them. The files serve tests of loading, and of copying such
+//! records.
 //!
 //! A file is a function only of its number. Each feature of a whole file has its own period, so that a
 //! hundred files contain most pairs of features.
