@@ -1,4 +1,5 @@
-//! `nodes.conf` of a cluster's node. The file outlives the process; a write takes some time and may fail.
+//! The file `nodes.conf` of a cluster node. The file outlives the process; a write takes some time and may
+//! fail.
 //!
 //! Invariant: if the process ends during a write, the file has the old text or the new one.
 
@@ -58,8 +59,8 @@ impl NodeFile {
         file.writing = Some(Writing { due_ns, generation, text });
     }
 
-    /// The result of a finished write: its generation, and whether it is durable. `None` while
-    /// none has finished.
+    /// The result of a finished write: its generation, and whether it is durable. `None` if no write has
+    /// finished.
     pub fn end(&self, now_ns: u64) -> Option<(Generation, bool)> {
         let mut file = self.0.borrow_mut();
         let Writing { generation, text, .. } = file.writing.take_if(|writing| writing.due_ns <= now_ns)?;
@@ -69,7 +70,7 @@ impl NodeFile {
         Some((generation, !file.is_full))
     }
 
-    /// Ends the process: a write under way leaves the old text or the new one.
+    /// Simulates the end of the process: a write that is under way leaves the old text or the new one.
     pub fn crash(&self, rng: &mut Rng) {
         let mut file = self.0.borrow_mut();
         let is_there = rng.below(2) == 0 && !file.is_full;

@@ -21,14 +21,14 @@ pub struct FaultRates {
 pub struct Plan {
     pub nodes: Vec<NodePlan>,
     pub rates: FaultRates,
-    /// Longest usual delay of a piece on the network, ms.
+    /// Longest usual delay of a piece of data on the network, ms.
     pub latency_ms: u64,
-    /// Longest step, ms.
+    /// Longest duration of a step, ms.
     pub step_ms: u64,
     /// Duration of the phase with faults, ms.
     pub faulty_ms: u64,
-    /// Whether a crashed primary may restart before another node is promoted; it then loses the data
-    /// that no file has.
+    /// Whether a crashed primary may restart before another node is promoted; data that are in no file are
+    /// then lost.
     pub restarts_primary: bool,
     /// Each client sends a command once in this many steps on average.
     pub commands: u64,
@@ -69,7 +69,7 @@ impl Plan {
     }
 }
 
-/// Draws the use of the second channel of a full sync. These draws use a generator of their own, so that
+/// Draws which nodes use a second channel for a full synchronisation. A separate generator is used, so that
 /// the runs of a seed without the second channel are the same as before these draws existed.
 fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
@@ -89,8 +89,8 @@ fn add_second_channel(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the use of `appendfsync always`, from a generator of its own, so that the other draws of a seed
-/// stay the same.
+/// Draws which nodes use `appendfsync always`. A separate generator is used, so that the other draws of a
+/// seed stay the same.
 fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     let share = rng.below(3);
     for node in nodes.iter_mut().filter(|node| node.has_aof) {
@@ -101,8 +101,9 @@ fn add_strict_logs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the time limit of scripts and the wait for replicas at a shutdown, from a generator of its own, so
-/// that the other draws of a seed stay the same.
+/// Draws the time limit of scripts, the wait for replicas at a shutdown, and the time by which a reading of
+/// the clock advances the clock while a script runs. A separate generator is used, so that the other draws of
+/// a seed stay the same.
 fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     for node in nodes {
         let mut pick = |values: &[&str]| values[rng.below(values.len() as u64) as usize].to_owned();
@@ -112,9 +113,9 @@ fn add_runs(rng: &mut Rng, nodes: &mut [NodePlan]) {
     }
 }
 
-/// Draws the hash seeds and encodings of each node, from a generator of its own, so that the other draws of
-/// a seed stay the same. Nodes differ in them, because a primary's stream must give equal data under other
-/// hashes and encodings.
+/// Draws the hash seeds and encodings of each node. A separate generator is used, so that the other draws of
+/// a seed stay the same. The nodes differ in these, because a primary's stream must give equal data under
+/// other hashes and encodings.
 fn add_forms(rng: &mut Rng, nodes: &mut [NodePlan]) {
     for node in nodes {
         node.hash_seed = HashSeed { k0: rng.next_u64(), k1: rng.next_u64() };

@@ -26,10 +26,10 @@ pub struct SimProcess {
     pub disk: Disk,
     rng: Rng,
     aof: Option<AofWriter>,
-    /// A base that was written, and the time at which it is in force.
+    /// The time (ns) at which a written base is put in force, and the contents of the base.
     finishing: Option<(u64, Vec<u8>)>,
-    /// `has_failed`: the rewrite has ended without a base; `has_no_log`: it began although no new log could
-    /// be made.
+    /// `has_failed`: the rewrite has ended without a base; `has_no_log`: the rewrite began, but no new log
+    /// file could be created.
     has_failed: bool,
     has_no_log: bool,
     /// The fault of the append-only file that was last reported to the engine.
@@ -59,7 +59,8 @@ impl SimProcess {
         }
     }
 
-    /// Opens the append-only file at a start, after the data were loaded. Errors: the reason of the disk.
+    /// Opens the append-only file at a start of the node, after the data were loaded. Errors: why the disk
+    /// refuses.
     pub fn open_aof(&mut self, engine: &mut Engine) -> Result<(), String> {
         self.disk.note_loaded();
         let log = match self.disk.last_log() {
@@ -86,8 +87,8 @@ impl SimProcess {
         AofWriter::new(self.disk.clone(), log, is_in_force, (position, self.base.now.mono_ns), sync_ns)
     }
 
-    /// Passes the effects of new execution units to the append-only file, and does the file's writes and
-    /// syncs; once in an iteration.
+    /// Passes the effects of new execution units to the append-only file, does the file's writes and syncs,
+    /// and reports the results to the engine. Called once in each iteration.
     pub fn feed_aof(&mut self, engine: &mut Engine) {
         let now_ns = self.base.now.mono_ns;
         let made: Vec<_> = std::iter::from_fn(|| engine.take_made_aof(Vec::new)).collect();
@@ -127,17 +128,17 @@ impl SimProcess {
         }
     }
 
-    /// The position up to which the append-only file is durable; `None` without one.
+    /// The position up to which the append-only file is durable; `None` if there is no such file.
     pub fn durable(&self) -> Option<u64> {
         Some(self.aof.as_ref()?.durable())
     }
 
-    /// Whether there is an append-only file that no start would read.
+    /// Whether there is an append-only file that a start would not read, because no base is in force yet.
     pub fn lacks_aof_base(&self) -> bool {
         self.aof.as_ref().is_some_and(|aof| !aof.is_in_force())
     }
 
-    /// Begins each sync right after the one before, as under `appendfsync always`.
+    /// Makes each sync begin right after the previous one, as under `appendfsync always`.
     pub fn sync_always(&mut self) {
         self.sync_ms.1 = 0;
     }
@@ -147,7 +148,7 @@ impl SimProcess {
         self.aof.as_ref().is_some_and(|aof| aof.fault().is_some())
     }
 
-    /// Applies the disk's present fault to files beside the append-only file.
+    /// Applies the disk's present fault to the files other than the append-only file.
     pub fn meet_disk(&mut self) {
         let reason = self.disk.commit_fault();
         let is_full = self.disk.fault() == Some(DiskFault::Full);

@@ -1,5 +1,5 @@
-//! The promises of a primary to a client: that a number of replicas have a write (WAIT), that it is on a
-//! number of disks (WAITAOF), or that it is on the primary's own disk (`appendfsync always`).
+//! The promises of a primary to a client: that a number of replicas have a write (WAIT), that the write is on
+//! a number of disks (WAITAOF), or that the write is on the primary's own disk (`appendfsync always`).
 
 use crate::net::NodeId;
 use sluice_base::SessionKey;
@@ -12,7 +12,7 @@ pub enum AskedFor {
     Wait(u64),
     /// `WAITAOF`: the local disk (0 or 1), and this number of replicas.
     WaitAof(u64, u64),
-    /// No command: under `appendfsync always` the reply itself promises that the write is on
+    /// No further command is sent: under `appendfsync always` the reply itself promises that the write is on
     /// the primary's disk.
     Answer,
 }
@@ -24,7 +24,7 @@ pub struct PendingPromise {
     pub primary: NodeId,
     pub client: SessionKey,
     pub asked: AskedFor,
-    /// Nodes that have had the write in memory since it was sent.
+    /// Nodes that have had the write in memory at some time since it was sent.
     pub had: BTreeSet<NodeId>,
     /// Nodes whose data say nothing about the promise, because they have crashed or loaded other data since.
     pub excused: BTreeSet<NodeId>,
@@ -45,7 +45,8 @@ pub struct Given {
     pub durable: BTreeSet<NodeId>,
 }
 
-/// The name of the key of the promise with this number. Its first byte is in no other text of the workload.
+/// The name of the key of the promise with this number. The first byte of the name occurs in no other text of
+/// the workload.
 pub fn key_of(number: u64) -> Vec<u8> {
     format!("\x01promise-{number};").into_bytes()
 }

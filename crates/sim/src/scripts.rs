@@ -1,14 +1,15 @@
 //! Scripts and functions of the clients: they write several keys, and take longer than one slice.
 //!
-//! While a script runs, each look at a node's clock advances the clock
+//! While a script runs, each reading of a node's clock advances the clock
 //! ([`NodePlan::look_us`](crate::node::NodePlan)), so that a few calls take a whole slice.
 
 use crate::workload::Words;
 use sluice_base::Rng;
 
-/// The body of a script and of a function. The arguments: calls before the first write, calls after each
-/// write, the number of the write after which the body fails (0 for none), another database to write to (0
-/// for none), and the words of a further command to call after each write (none if it is left out).
+/// The body that scripts and functions share. The arguments are the number of calls before the first write,
+/// the number of calls after each write, the ordinal of the write after which the body fails (0 for none),
+/// another database to write to (0 for none), and, if there is one, the words of a further command to call
+/// after each write.
 const BODY: &str = "
 local function pass(times)
   for i = 1, tonumber(times) do
@@ -33,14 +34,14 @@ return server.status_reply('OK')
 /// A part of the error of a script that fails on purpose.
 pub const FAILED_AS_TOLD: &str = "as it was told";
 
-/// The course of a script or function.
+/// What a script or function does: its calls and its writes.
 #[derive(Clone, Debug)]
 pub struct Course {
     /// The keys that are set, one after the other.
     pub keys: Vec<Vec<u8>>,
-    /// Calls before the first write, and after each write.
+    /// Number of calls before the first write, and number of calls after each write.
     pub calls: (u64, u64),
-    /// The number of the write after which the script fails; 0 for none.
+    /// The ordinal of the write after which the script fails; 0 for none.
     pub fails_at: u64,
     /// A second database that is written to; 0 for none.
     pub db: u64,
@@ -70,7 +71,7 @@ impl Course {
         [vec![b"FCALL".to_vec(), format!("f{library}").into_bytes()], self.words()].concat()
     }
 
-    /// An EVAL_RO that reads, and ends after `calls` calls.
+    /// An EVAL_RO whose script ends after `calls` calls of GET.
     pub fn reads(calls: u64) -> Words {
         let script =
             b"for i = 1, tonumber(ARGV[1]) do server.pcall('GET', 's0') end return server.status_reply('OK')";
@@ -78,7 +79,7 @@ impl Course {
     }
 }
 
-/// Draws a command that a script calls beside its writes; empty for none.
+/// Draws a command for a script to call in addition to its own writes; no words if it is to call none.
 pub fn beside(rng: &mut Rng) -> Words {
     let words: &[&str] = match rng.below(8) {
         0 => &["INCR", "n1"],
@@ -95,7 +96,7 @@ pub fn beside(rng: &mut Rng) -> Words {
 /// Number of libraries that are loaded and deleted at random: `l0` with the function `f0` and so on.
 pub const LIBRARIES: u64 = 2;
 
-/// The library whose version only ever rises.
+/// Number of the library whose version only ever rises.
 const KEPT: u64 = LIBRARIES;
 
 /// The code of a library, which contains `version`.
@@ -119,7 +120,7 @@ pub fn delete(library: u64) -> Words {
     vec![b"FUNCTION".to_vec(), b"DELETE".to_vec(), format!("l{library}").into_bytes()]
 }
 
-/// The version of the library whose version only ever rises, if `code` is this library's.
+/// The version of the library whose version only ever rises, if `code` is the code of that library.
 pub fn kept_version(code: &[u8]) -> Option<u64> {
     let rest = code.strip_prefix(format!("#!lua name=l{KEPT}\n--").as_bytes())?;
     let digits = rest.split(|byte| *byte == b';').next()?;

@@ -14,7 +14,7 @@ fn words(parts: &[&str]) -> Words {
 pub struct SessionState {
     /// Whether the session may be within a transaction.
     in_transaction: bool,
-    /// Whether the session has certainly selected another database than 0.
+    /// Whether the session has certainly selected a database other than 0.
     is_beside: bool,
 }
 
@@ -58,7 +58,7 @@ pub fn command(rng: &mut Rng, session: &mut SessionState, step: u64) -> Words {
             session.in_transaction = false;
             words(&["EXEC"])
         }
-        // With this command the transaction takes several event loop iterations.
+        // This command makes the transaction take several event loop iterations.
         28 | 29 if session.in_transaction => words(&["DEBUG", "STAND-STILL", &rng.below(80).to_string()]),
         24 if session.is_beside => words(&["FLUSHDB"]),
         25 => words(&["COPY", &key(rng, "l"), &key(rng, "l"), "DB", &rng.below(4).to_string()]),

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! The simulation checks that (1) the data of a node at a point of a history equal those of every other node
-//! at that point ([`Histories`]), so accepted partial resynchronisations were right; (2) as many replicas as
-//! WAIT has reported have had the write; (3) as many disks as WAITAOF has reported have the write, and a
-//! crashed node comes back with the data of its disk; (4) when the primary is lost, the replica of its
-//! history with the highest offset has every write that a promotable replica has acknowledged; (5) at the
-//! end, without faults, all nodes reach one point with the same data, and keep every promise; (6) FAILOVER
-//! keeps its promises: `world/handover.rs`, and `world/handover/drill.rs` for slow steps without other
-//! faults; (7) scripts that are interrupted by slices have all of their effects or none: `world/runs.rs`.
-//! Faulty disks are in `world/disks.rs`.
+//! at that point ([`Histories`]), so accepted partial resynchronisations were right; (2) at least as many
+//! replicas have had a write as WAIT has reported; (3) the write is on at least as many disks as WAITAOF has
+//! reported, and a crashed node comes back with the data of its disk; (4) when the primary is lost, the
+//! replica of its history with the highest offset has every write that a promotable replica has acknowledged;
+//! (5) at the end, when no more faults occur, all nodes reach the same point with the same data, and every
+//! promise is kept; (6) FAILOVER keeps its promises (see `world/handover.rs`, and `world/handover/drill.rs`
+//! for slow steps without other faults); (7) scripts that are interrupted at the end of slices have all of
+//! their effects or none (see `world/runs.rs`). Faulty disks are in `world/disks.rs`.
 
 mod asked;
 mod disks;
@@ -40,11 +40,11 @@ use std::collections::BTreeSet;
 pub struct SimOptions {
     /// Whether events and logs are written to standard output.
     pub is_traced: bool,
-    /// Whether the Sentinel promotes the replica with the lowest offset: a mistake that a run must detect.
+    /// Whether the Sentinel promotes the replica with the lowest offset, a mistake that a run must detect.
     pub promotes_lowest: bool,
 }
 
-/// Counts of the events of a run, which show what it has tested.
+/// Counts of the events of a run, which show what the run has tested.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Met {
     pub syncs: u64,
@@ -57,24 +57,24 @@ pub struct Met {
     pub answers: u64,
     pub compared: u64,
     /// `handed_over` counts failovers that handed the role over, `not_handed_over` failovers that did not,
-    /// and `resumed` the waiting writes that were executed after a failover that did not.
+    /// and `resumed` the waiting writes that were executed after a failover without a handover.
     pub handed_over: u64,
     pub not_handed_over: u64,
     pub resumed: u64,
-    /// `drilled` counts failovers of drills that handed the role over, `slow_steps` slow steps during
-    /// failovers.
+    /// `drilled` counts the failovers of drills that handed the role over; `slow_steps` counts the slow steps
+    /// during failovers.
     pub drilled: u64,
     pub slow_steps: u64,
     /// Disks that became faulty.
     pub disk_faults: u64,
     /// Snapshots that arrived on a connection of their own.
     pub dual_syncs: u64,
-    /// `runs` counts scripts and functions that clients have started, `suspensions` iterations that found
-    /// one of them interrupted by a slice.
+    /// `runs` counts scripts and functions that clients have started; `suspensions` counts the iterations
+    /// that found one of them interrupted at the end of a slice.
     pub runs: u64,
     pub suspensions: u64,
-    /// The ends of these scripts and functions, in the order of the fields: completed, killed, not
-    /// killable, abandoned by their client, and lost in the middle of their writes.
+    /// How often these scripts and functions ended in each way, in the order of the fields: completed,
+    /// killed, not killable, abandoned by their client, and lost in the middle of their writes.
     pub ended: u64,
     pub killed: u64,
     pub unkillable: u64,
@@ -117,19 +117,19 @@ impl Met {
 struct SimHost {
     node: Option<SimNode>,
     disk: Disk,
-    /// The primary in the node's configuration file; `None` for a primary.
+    /// The primary that the node's configuration file names; `None` if the file makes the node a primary.
     follows: Option<NodeId>,
     /// When the node starts again, ns.
     starts_ns: u64,
     /// Until when the process is suspended, ns.
     stalls_until_ns: u64,
-    /// Snapshots that the node had loaded at the last look.
+    /// Number of snapshots that the node had loaded at the last check.
     syncs: u64,
-    /// Partial resynchronisations at the last look.
+    /// Number of partial resynchronisations at the last check.
     continued: u64,
-    /// Snapshots on a connection of their own at the last look.
+    /// Number of snapshots received on a separate connection at the last check.
     dual_syncs: u64,
-    /// The last offset in the trace.
+    /// The offset of the node that the trace has shown last.
     shown: u64,
 }
 
@@ -164,7 +164,7 @@ pub struct World {
     /// node was last seen.
     primary: NodeId,
     primary_replid: String,
-    /// Since when the Sentinel does not see the primary, ns; `None` while it does.
+    /// Since when the Sentinel has not seen the primary, ns; `None` while it sees the primary.
     unseen_ns: Option<u64>,
     isolated: Option<NodeId>,
     heals_ns: u64,
@@ -178,7 +178,7 @@ pub struct World {
 
 const START: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000_000_000 };
 const MS: u64 = 1_000_000;
-/// How long the Sentinel waits for a primary that it does not see.
+/// How long the Sentinel must not have seen the primary before it promotes a replica.
 const FAILOVER_NS: u64 = 1_500 * MS;
 /// Milliseconds without faults after which all nodes must agree.
 const HEALED_MS: u64 = 150_000;
@@ -288,7 +288,7 @@ impl World {
         Ok(())
     }
 
-    /// One iteration of each node that is not suspended, followed by the checks of the node.
+    /// Runs one iteration of each node that is not suspended, and then checks that node.
     fn iterate(&mut self) -> Result<(), String> {
         self.open_connections();
         let first = self.rng.below(self.hosts.len() as u64) as usize;
@@ -436,14 +436,14 @@ impl World {
         Ok(())
     }
 
-    /// Sends a command to a node, as a client without further requests.
+    /// Sends a command to a node from a new client that sends nothing else.
     fn order(&mut self, id: NodeId, words: &[&str]) {
         self.trace(|| format!("to {id}: {}", words.join(" ")));
         let Some(node) = &mut self.hosts[id].node else { return };
         let client = node.client();
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         node.request(client, &words);
-        // The session is kept for an answer that arrives later.
+        // The session stays open, because the answer may arrive later.
     }
 
     fn follow(&mut self, id: NodeId, primary: Option<NodeId>) {
@@ -452,8 +452,8 @@ impl World {
         }
         self.hosts[id].follows = primary;
         if self.hosts[id].node.as_ref().is_some_and(|node| node.engine.has_failover()) {
-            // The failover is aborted, because a former primary waits for replicas that it no longer has,
-            // and refuses REPLICAOF meanwhile.
+            // The failover is aborted, because the former primary would wait for replicas that it no longer
+            // has, and would refuse REPLICAOF until the failover ends.
             self.order(id, &["FAILOVER", "ABORT"]);
         }
         match primary {
@@ -473,7 +473,8 @@ impl World {
     fn make_chain(&mut self) {
         let (low, high) = (self.any_node(), self.any_node());
         let is_replica = |id: NodeId| id != self.primary && self.hosts[id].node.is_some();
-        // Nothing changes if `high` follows `low`, directly or through others: the chain would be a circle.
+        // Nothing changes if `high` follows `low`, directly or through others, because the chain would become
+        // a cycle.
         let mut above = Some(high);
         while let Some(id) = above {
             if id == low {
@@ -515,7 +516,7 @@ impl World {
         let is_primary = host.follows.is_none();
         if is_primary && !self.plan.restarts_primary {
             // A node whose configuration file makes it a primary restarts only when the Sentinel has
-            // another primary.
+            // chosen another primary.
             host.starts_ns = u64::MAX;
         }
         self.openings.retain(|opening| opening.from != id);
@@ -554,7 +555,7 @@ impl World {
         self.check_runs(id, true)
     }
 
-    /// Ends the promises whose writes the node `id`, which is the primary now, does not have.
+    /// Drops the given promises whose writes are missing at the node `id`, which is the primary now.
     fn forget_lost(&mut self, id: NodeId) {
         let Some(node) = &self.hosts[id].node else { return };
         self.given.retain(|given| node.has_key(&given.key));
@@ -602,7 +603,8 @@ impl World {
         }
     }
 
-    /// The nodes that can be promoted, with their offsets: they are in the lost primary's history.
+    /// The replicas that can be promoted because their data belong to the lost primary's history, each with
+    /// its offset.
     fn candidates(&self) -> Vec<(u64, NodeId)> {
         let candidate = |id: NodeId| {
             let node = self.hosts[id].node.as_ref().filter(|_| self.is_seen(id) && id != self.primary)?;
@@ -665,7 +667,8 @@ impl World {
 
     // --- clients
 
-    /// A session of a client, at the primary or where the session was.
+    /// The client's session. If the client has none, and sometimes if the session is not at the primary, a
+    /// new one is opened at the primary.
     fn attach(&mut self, client: &mut Client) -> Option<(NodeId, SessionKey)> {
         let is_there =
             |id: NodeId, key| self.hosts[id].node.as_ref().is_some_and(|node| node.has_client(key));
@@ -702,7 +705,7 @@ impl World {
 
     // --- the end
 
-    /// Ends all faults, and checks that all nodes reach one point with the same data.
+    /// Ends all faults, and checks that all nodes reach the same point with the same data.
     fn heal(&mut self) -> Result<(), String> {
         self.trace(|| "nothing goes wrong any more".to_owned());
         self.end_handover();
@@ -719,7 +722,7 @@ impl World {
         self.settle()
     }
 
-    /// Waits until all nodes are at one point, and checks their data.
+    /// Waits until all nodes are at the same point, and checks their data.
     fn settle(&mut self) -> Result<(), String> {
         let end_ns = self.now.mono_ns + HEALED_MS * MS;
         while self.now.mono_ns < end_ns {

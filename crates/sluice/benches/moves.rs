@@ -1,11 +1,12 @@
 //! The cost for other clients when connections change their owner: the main thread's own processor time in
 //! one iteration, while a given number of connections move to I/O threads and back.
 //!
-//! Method: the server, built for release, on a free port, with that many idle connections. `CONFIG SET
-//! io-threads` moves all of them to I/O threads, and another one back, five times each. Printed is INFO's
-//! `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the longest iteration since the start), and
-//! beside it the figure in wall-clock time. The command itself starts or ends threads, and accepting the
-//! connections counts too: the first line shows this, with no connection to move.
+//! Method: the server, built for release, runs on a free port with the given number of idle connections.
+//! `CONFIG SET io-threads` moves all of them to I/O threads, and another `CONFIG SET` moves them back, five
+//! times each. The benchmark prints INFO's `eventloop_iteration_max_cpu_usec` (CLOCK_THREAD_CPUTIME_ID of the
+//! longest iteration since the start), and beside it the figure in wall-clock time. `CONFIG SET` itself
+//! starts or ends threads, and accepting the connections counts too; the first printed line, without
+//! connections to move, shows this cost.
 //!
 //! `cargo bench -p sluice --bench moves [-- CONNECTIONS…]`
 #![allow(
@@ -79,7 +80,8 @@ impl Server {
                 break;
             }
         }
-        // Moves continue in every iteration: after a thousand idle round trips they are finished.
+        // Each iteration moves more connections, so that all moves are finished after a thousand idle round
+        // trips.
         for _ in 0..1000 {
             assert!(self.ask("PING").starts_with("+PONG"));
         }

@@ -1,17 +1,17 @@
-//! The cost of a table for each hash slot compared with one table: memory of a million keys, and
+//! The cost of one table for each hash slot, compared with a single table: memory of a million keys, and
 //! instructions of a look-up among them.
 //!
 //! Method: a keyspace in this process with the server's allocator; keys `key:000000000000` and so on,
 //! each in the slot of its checksum. Memory is the growth of the allocator's figure since before the
 //! keyspace was made (jemalloc's `stats.allocated`, its rounding included) and the bytes of entries,
 //! which are mapped from the system. Instructions are counted by callgrind, which the program runs on
-//! itself: 500,000 look-ups of random existing keys, hashed before, in a separate function which alone is
-//! counted (`--toggle-collect`): `Db::find`, `Db::entry` and reading the value. The loop itself is
-//! counted too, and is the same in both. Hashing is counted in another function: it is the cost of
+//! itself. Only one function is counted (`--toggle-collect`): its loop looks up 500,000 random existing keys,
+//! which were hashed before, with `Db::find`, `Db::entry` and reading the value. The loop itself is counted
+//! too, and costs the same with both layouts. Hashing is counted in another function, and shows the cost of
 //! computing a slot.
 //!
-//! `cargo bench -p sluice --bench slots`, or with `-- memory` or `-- instructions` one part. The
-//! second needs valgrind and takes some minutes.
+//! `cargo bench -p sluice --bench slots`, or, with `-- memory` or `-- instructions`, only one part. The part
+//! `instructions` needs valgrind and takes some minutes.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use sluice_base::{HashSeed, Now, Rng};
@@ -34,7 +34,7 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["lookups", layout] => measure_under_callgrind(layout),
-        // `cargo test` runs this too, without `--bench`: then there is nothing to do.
+        // `cargo test` runs this program too, but without `--bench`; then there is nothing to do.
         words if words.contains(&"--bench") => {
             let runs = |part: &str| words.len() == 1 || words.contains(&part);
             if runs("memory") {

@@ -4,12 +4,12 @@
 //!
 //! Method: an engine in this process (no socket, no other thread) with the server's allocator. Each
 //! command runs alone, between two readings of CLOCK_THREAD_CPUTIME_ID, so that neither the scheduler nor
-//! other processes count; the kernel's work for memory does count. Values that a command leaves for other
-//! threads are dropped outside of the readings. SETRANGE writes one byte at a random position; APPEND adds
-//! 100 bytes. "a reply" is GET of the string with its bytes not yet sent to the client; "a copy" is COPY.
-//! Both are made again after 4,000 commands. Printed are the median of 20,000 commands (100 of GET), two
-//! percentiles and the maximum. The last line is the lower bound: a page allocated, copied and kept, without
-//! a server.
+//! other processes count; the kernel's work for memory does count. Values that a command leaves to other
+//! threads are dropped outside of the measured time. SETRANGE writes one byte at a random position; APPEND
+//! adds 100 bytes. "a reply" is a GET of the string whose reply has not been sent to the client yet; "a copy"
+//! is a COPY of the string. Both are made again after 4,000 commands. The benchmark prints the median of
+//! 20,000 commands (100 of GET), two percentiles and the maximum. The last line gives the lower bound, which
+//! is the cost of allocating, copying and keeping a page without a server.
 //!
 //! `cargo bench -p sluice --bench strings`
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
@@ -56,8 +56,8 @@ fn release(rig: &mut Rig, reader: SessionKey) {
     }
 }
 
-/// The cost of the memory alone: a page is allocated, filled from another, and kept, as a write into a
-/// held string must do.
+/// Measures the cost of the memory alone: a page is allocated, filled from another page, and kept, as for a
+/// write into a string that a reply or another key also holds.
 fn measure_copies() -> Vec<Duration> {
     let from = vec![1u8; 64 << 10];
     let mut kept = Vec::with_capacity(HELD);
@@ -74,7 +74,7 @@ fn measure_copies() -> Vec<Duration> {
     took
 }
 
-/// GET of the whole string, with its reply dropped outside of the readings.
+/// Measures GET of the whole string; the reply is dropped outside of the measured time.
 fn measure_get(rig: &mut Rig) -> Vec<Duration> {
     let reader = rig.connect();
     let mut took = Vec::new();
@@ -131,7 +131,7 @@ fn measure(rig: &mut Rig, write: Write, holder: Holder) -> Vec<Duration> {
 }
 
 fn main() {
-    // `cargo test` runs this too, without `--bench`: then there is nothing to do.
+    // `cargo test` runs this program too, but without `--bench`; then there is nothing to do.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

@@ -1,6 +1,7 @@
-//! RDB files as other servers write them: every opcode, every encoding of a value, and the records that
-//! modules and KeyDB write beside keys; but no slots under migration (opcode 243), which a server without
-//! cluster mode refuses. They serve tests of loading, and of copying such records.
+//! RDB files as other servers write them: every opcode, every encoding of a value, and the records and fields
+//! that modules and KeyDB write in addition to keys. Only slots under migration (opcode 243) are missing,
+//! because a server without cluster mode refuses them. The files serve tests of loading, and of copying such
+//! records.
 //!
 //! A file is a function only of its number. Each feature of a whole file has its own period, so that a
 //! hundred files contain most pairs of features.
@@ -16,7 +17,7 @@ pub struct ForeignRdb {
     pub keys: usize,
     /// Number of keys with values of modules; if not 0, loading requires `rdb-version-check relaxed`.
     pub module_keys: usize,
-    /// The types of the modules that have written records beside keys.
+    /// The types of the modules that have written records that belong to no key.
     pub modules: Vec<&'static str>,
     /// Number of auxiliary fields without a meaning to this server.
     pub unknown_fields: usize,
@@ -87,7 +88,7 @@ impl FileBuilder {
         self.file.bytes.extend_from_slice(bytes);
     }
 
-    /// A length in the shortest form, or sometimes in a longer one.
+    /// Writes a length in the shortest form, or sometimes in a longer one.
     fn len(&mut self, len: u64) {
         match (len, self.rng.below(8)) {
             (0..0x40, 1..) => self.put(&[len as u8]),
@@ -108,8 +109,8 @@ impl FileBuilder {
         self.text(value);
     }
 
-    /// Fields about the file: some that every server writes, and some that only one other
-    /// server or none writes.
+    /// Writes fields about the file: fields that every server writes, and fields that only one other server
+    /// or none writes.
     fn fields(&mut self) {
         let (name, version) = if self.is_valkey { ("valkey-ver", "9.0.1") } else { ("redis-ver", "7.4.1") };
         self.field(name.as_bytes(), version.as_bytes());
@@ -152,7 +153,7 @@ impl FileBuilder {
         self.len(id);
     }
 
-    /// The parts of a module's data, of random number, kinds and order, and the end mark.
+    /// Writes the parts of a module's data, whose number, kinds and order are random, and the end mark.
     fn module_parts(&mut self) {
         for _ in 0..self.rng.below(12) {
             let kind = 1 + self.rng.below(5);
@@ -167,7 +168,7 @@ impl FileBuilder {
                     1 => self.put(b"\xc2\x01\x02\x03\x04"),
                     _ => {
                         let len = self.rng.below(300) as usize;
-                        // Bytes that would be opcodes elsewhere.
+                        // These bytes would be opcodes elsewhere.
                         self.text(&vec![0xff - (number % 16) as u8; len]);
                     }
                 },
@@ -176,7 +177,7 @@ impl FileBuilder {
         self.len(0);
     }
 
-    /// Records beside keys, of several modules, some of them empty.
+    /// Writes records of several modules that belong to no key; some of the records are empty.
     fn module_records(&mut self, when: u64) {
         for _ in 0..=self.rng.below(4) {
             let (name, version) = MODULES[self.rng.below(MODULES.len() as u64) as usize];
@@ -237,7 +238,7 @@ impl FileBuilder {
         }
     }
 
-    /// Fields that may precede a key, in any combination.
+    /// Writes fields that may precede a key, in any combination.
     fn key_head(&mut self) {
         // KeyDB writes these fields for each key.
         if self.number % 8 == 3 {
@@ -296,7 +297,7 @@ impl FileBuilder {
     }
 }
 
-/// CRC-64 of Jones, reflected, bit by bit: independent of the implementation that it checks.
+/// CRC-64 of Jones, reflected, computed bit by bit, independently of the implementation under test.
 fn crc_64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u64::from(*byte), |sum, _| {
@@ -350,7 +351,7 @@ const VALUES: &[ValueForm] = &[
     form(13, Family::Both, b"\x19\x19\0\0\0\x16\0\0\0\x04\0\0\x01f\x03\x04vvvv\x06\x01n\x03\xf6\xff"),
     form(14, Family::Both, b"\x01\x10\x10\0\0\0\x0d\0\0\0\x02\0\x00\x01m\x03\xf6\xff"),
     form(15, Family::Both, b"\x00\x00\x05\x07\x00"),
-    // An incorrect length, as Redis 5 has written it.
+    // This stream has an incorrect length, as Redis 5 has written it.
     form(15, Family::Both, b"\x00\x03\x05\x07\x00"),
     form(
         15,
@@ -390,8 +391,8 @@ const VALUES: &[ValueForm] = &[
     ),
 ];
 
-/// Types under which modules write records, with versions of their encodings: of Redis Stack,
-/// and the extreme values.
+/// Types under which modules write records, with versions of their encodings. They are the types of Redis
+/// Stack, and types with extreme values.
 const MODULES: &[(&str, u64)] = &[
     ("ReJSON-RL", 3),
     ("ft_index0", 2),
@@ -409,7 +410,7 @@ const MODULES: &[(&str, u64)] = &[
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 const REPLID: &str = "8371445ee67a5f0ad1b1b8c4d5d6c8e0a1b2c3d4";
-/// The number of the file with as many fields as KeyDB writes for many keys.
+/// The file with the number `MANY_FIELDS_AT` has `MANY_FIELDS` fields, as many as KeyDB writes for many keys.
 const MANY_FIELDS_AT: u64 = 8;
 const MANY_FIELDS: u32 = 80_000;
 

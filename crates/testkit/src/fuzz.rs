@@ -88,8 +88,8 @@ fn recipe(lines: &str, changes: &[u8]) -> Vec<u8> {
 /// The footer of a payload: the RDB version, and a placeholder for the checksum.
 const FOOTER: &[u8] = b"\x50\0\0\0\0\0\0\0\0\0";
 
-/// Sends a primary a replica's commands with arbitrary arguments, one for each line of `data`; the first
-/// letter of a line selects the command. An attached replica must continue to work.
+/// Sends the commands of replicas to a primary, with arbitrary arguments, one command for each line of
+/// `data`; the first letter of a line selects the command. An attached replica must continue to work.
 pub fn fuzz_replica(data: &[u8]) {
     let mut rig = Rig::with(&[("dual-channel-replication-enabled", "yes")]);
     rig.run("SET a 1");
@@ -125,8 +125,8 @@ pub fn fuzz_replica(data: &[u8]) {
 /// The other node of a fuzzed cluster.
 const OTHER_NODE: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
-/// A node that owns half of the slots, and another node that owns the others; keys are in three slots of
-/// the first half.
+/// A rig whose node owns half of the slots, and knows another node that owns the other half. Keys are in
+/// three slots of the first half.
 fn node_of_two() -> Rig {
     let file = format!(
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 10.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-8191\n\

@@ -55,8 +55,9 @@ pub struct Rig {
     /// Whether slow reads are kept in [`Rig::reads`] until [`Rig::produce`]; otherwise each is
     /// produced at once.
     pub holds_reads: bool,
-    /// Whether judged user files are kept in [`Rig::user_loads`] until [`Rig::finish_user_loads`]; otherwise
-    /// the engine applies each at once. The files are read at the time of the request in both cases.
+    /// Whether user files that were read and judged are kept in [`Rig::user_loads`] until
+    /// [`Rig::finish_user_loads`]; otherwise the engine applies each at once. The files are read at the time
+    /// of the request in both cases.
     pub holds_user_loads: bool,
     /// User files that were read and judged.
     pub user_loads: Vec<JudgedUsers>,
@@ -68,7 +69,8 @@ pub struct Rig {
     pub holds_saves: bool,
     /// Requests of a cluster node to the process, without writes that have succeeded.
     pub orders: Vec<BusOrder>,
-    /// The attempt for which the link to the primary has requested a connection that is not made yet.
+    /// The number of the link's attempt that has requested a connection to the primary, if this connection is
+    /// not made yet.
     link_asked: Option<u64>,
 }
 
@@ -135,8 +137,8 @@ impl Rig {
         }
     }
 
-    /// A cluster node with the state of this file, or a new one, with these directives in
-    /// addition to the defaults.
+    /// A cluster node with the state of this file, or a new node, with these directives in addition to the
+    /// defaults.
     pub fn node(saved: Option<&SavedCluster>, directives: &[(&str, &str)]) -> Rig {
         // The seed depends on the directives, so that nodes with other directives have other ids.
         let rng =
@@ -154,7 +156,8 @@ impl Rig {
         self.end_iteration();
     }
 
-    /// Takes the requests of the node to the process; writes succeed at once unless they are held.
+    /// Takes the cluster node's requests to the process; writes of `nodes.conf` succeed at once unless
+    /// `holds_saves` is set.
     fn take_orders(&mut self) {
         while let Some(order) = self.engine.next_bus_order() {
             match order {
@@ -219,7 +222,7 @@ impl Rig {
         self.submit(client, &request);
     }
 
-    /// Ends an iteration of the event loop: replicas receive their pending output.
+    /// Ends an iteration of the event loop, so that replicas receive their pending output.
     pub fn end_iteration(&mut self) {
         self.engine.end_iteration(&mut self.process);
         // A snapshot for replicas is made at once, as far as the process has room for it.
@@ -326,7 +329,7 @@ impl Rig {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether a client is to close, or is gone already.
+    /// Whether a client's connection is to be closed, or is gone already.
     pub fn is_closing(&self, client: SessionKey) -> bool {
         self.engine.session(client).is_none_or(|s| s.caller.closing != Closing::No)
     }
@@ -376,7 +379,7 @@ impl Rig {
                 Action::Load(job) => self.loads.push(*job),
                 Action::Migrate(migration) => self.migrations.push(*migration),
                 Action::LoadUsers(load) => {
-                    // The file is read when the thread runs, and its result may be applied later.
+                    // The file is read now, as on the server's thread, and the result may be applied later.
                     let judged = load.run(&mut self.process);
                     self.user_loads.push(judged);
                 }
@@ -404,8 +407,8 @@ impl Rig {
         progress
     }
 
-    /// Produces the rest of the oldest slow read and ends it, with a millisecond of another thread's
-    /// time; then the next slow read begins.
+    /// Produces the rest of the oldest slow read and ends it; one millisecond counts as its time on another
+    /// thread. Then the next slow read begins.
     pub fn finish_read(&mut self) {
         while self.produce() == Progress::More {}
         let (client, _) = self.reads.remove(0);

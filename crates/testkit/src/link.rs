@@ -34,7 +34,7 @@ impl RigLink {
         panic!("PSYNC is not sent: {orders:?}");
     }
 
-    /// A link that receives the primary's commands after a partial resynchronization: the engine has an
+    /// A link that receives the primary's commands after a partial resynchronization. The engine must have an
     /// offset to continue from.
     #[track_caller]
     pub fn up(rig: &mut Rig) -> RigLink {
@@ -56,7 +56,7 @@ impl RigLink {
     }
 
     /// A link that has received a snapshot as a file, which is about to replace the RDB file. The
-    /// primary's replication id consists of the letter `replid`.
+    /// primary's replication id consists of 40 times the letter `replid`.
     #[track_caller]
     pub fn committed(rig: &mut Rig, replid: char) -> RigLink {
         let mut link = RigLink::asking(rig);
@@ -136,5 +136,5 @@ fn is_psync(order: &TransportOrder) -> bool {
 /// Maximum replies to a link's requests between PING and PSYNC; fewer are needed.
 const WORDS_MAX: usize = 10;
 
-/// Maximum ticks (tenths of a second) until a link's next attempt; fewer are needed after a failed one.
+/// Maximum ticks (tenths of a second) until a link's next attempt; fewer are needed after a failed attempt.
 const PAUSES_MAX: usize = 30;

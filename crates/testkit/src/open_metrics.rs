@@ -121,7 +121,7 @@ impl Checker {
     }
 }
 
-/// Checks `name="value",name="value"`: values are escaped, no name occurs twice.
+/// Checks `name="value",name="value"`: values must be escaped, and no name may occur twice.
 fn check_labels(labels: &str) -> Result<(), String> {
     let (mut rest, mut names) = (labels, BTreeSet::new());
     while !rest.is_empty() {

@@ -31,7 +31,7 @@ pub struct FakeProcess {
     pub us_each_look: u64,
     /// The current time of the fake clock.
     pub now: Now,
-    /// The last random byte; each following byte is one more.
+    /// The last random byte; each later random byte is one more.
     pub entropy: u8,
     /// The payloads of MIGRATE inside transactions.
     pub migrated: Vec<Vec<u8>>,
@@ -72,14 +72,14 @@ pub struct FakeProcess {
     pub is_spool_stuck: Rc<Cell<bool>>,
     /// A warning that the background writer reports to the log.
     pub background_warning: Rc<RefCell<Option<String>>>,
-    /// The error with which background writes fail from now on; `None`: they succeed.
+    /// The error with which background writes fail from now on; `None` if they succeed.
     pub background_fault: Rc<RefCell<Option<String>>>,
-    /// Entries passed to the background writer so far.
+    /// Number of entries passed to the background writer so far.
     pub background_given: Rc<Cell<usize>>,
-    /// Rewrites of the append-only file that have begun: the increment from then on, the last bytes before
-    /// it, and their end offset.
+    /// For each rewrite of the append-only file that has begun: the new increment, the last bytes before that
+    /// increment, and the end offset of these bytes.
     pub aof_cuts: Vec<(AofIncrement, Vec<u8>, u64)>,
-    /// Whether each rewrite that has ended was successful.
+    /// For each rewrite that has ended: whether it was successful.
     pub aof_ended: Vec<bool>,
     /// Snapshot files that were to become the base of the append-only file.
     pub aof_snapshot_bases: Vec<Vec<u8>>,
@@ -94,10 +94,11 @@ pub struct FakeProcess {
     /// The append-only file's backlog at the beginning of a rewrite, which decides whether write commands
     /// wait.
     pub aof_backlog_at_cut: AofBacklog,
-    /// The files of the append-only file, the base first, with their names; before they are loaded, bytes not
-    /// yet appended go to the last one.
+    /// The files of the append-only file, the base first, with their names. Before they are loaded, bytes
+    /// that were not appended yet are added to the last file.
     pub aof_parts: NamedBytes,
-    /// The ends that were cut off append-only files, with names of their own.
+    /// The parts that were cut off at the ends of append-only files, with the names under which they are
+    /// kept.
     pub aof_kept: NamedBytes,
 }
 
@@ -122,7 +123,7 @@ impl SnapshotSink for MemorySink {
     }
 }
 
-/// A file for background writing: written to memory at once, as far as `room` allows.
+/// A background writer that writes its file to memory at once, as far as `room` allows.
 struct MemoryBackground<S: MemoryTarget> {
     file: Option<SnapshotFile>,
     sink: Option<S>,
@@ -228,7 +229,7 @@ impl SnapshotPieces for MemoryPiecesSource {
 #[derive(Debug)]
 struct MemorySpool {
     blocks: Vec<Bytes>,
-    /// Blocks that each replica has taken.
+    /// Number of blocks that each replica has taken.
     taken: Vec<usize>,
     /// Bytes in all spools, for the test.
     spooled: Rc<Cell<usize>>,
@@ -285,7 +286,7 @@ impl<S: MemoryTarget> MemoryBackground<S> {
         }
     }
 
-    /// The background writer for a disk that can fail.
+    /// Makes this background writer fail as the process's disk does.
     fn on_disk(self, process: &FakeProcess) -> MemoryBackground<S> {
         MemoryBackground { fault: Some(process.background_fault.clone()), ..self }
     }
@@ -367,7 +368,7 @@ struct MemorySource {
     /// The bytes; `None` if there is no such file.
     bytes: Option<Vec<u8>>,
     at: usize,
-    /// The name of the file; `None` where the file cannot have a second name.
+    /// The name of the file; `None` if the file cannot have a second name.
     name: Option<Vec<u8>>,
 }
 

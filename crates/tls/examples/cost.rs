@@ -1,8 +1,8 @@
 //! The cost of records and handshakes on one thread: `cargo run --release -p sluice-tls --example cost`.
 //!
 //! Prints nanoseconds to encrypt and to decrypt records of three sizes in memory, and handshakes a second.
-//! Full handshakes are measured on the server's side alone, by the time inside its calls, and on both sides;
-//! handshakes that resume a session, on the server's side alone.
+//! Full handshakes are measured on the server's side alone, by the time inside its calls, and on both sides.
+//! Handshakes that resume a session are measured on the server's side alone.
 
 #![allow(clippy::disallowed_methods, reason = "it measures")]
 
@@ -67,7 +67,7 @@ fn unix_s() -> i64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_secs() as i64)
 }
 
-/// An established session of each side; adds the time inside the server's calls to `server_time`.
+/// Establishes a session on each side; adds the time inside the server's calls to `server_time`.
 fn connect(context: &Context, server_time: &mut Duration) -> (Session, Session) {
     let (mut at_server, mut at_client) = (Buffers::default(), Buffers::default());
     let mut client = context.connect().expect("a session");
@@ -86,7 +86,7 @@ fn connect(context: &Context, server_time: &mut Duration) -> (Session, Session) 
     (server, client)
 }
 
-/// Full handshakes: the fastest of many, because other programs disturb the measurement.
+/// Measures full handshakes, and prints the fastest of many, because other programs disturb the measurement.
 fn handshakes(name: &str, context: &Context) {
     let (mut server_best, mut best) = (Duration::MAX, Duration::MAX);
     for _ in 0..2000 {
@@ -99,8 +99,8 @@ fn handshakes(name: &str, context: &Context) {
     println!("{name}: {:.0} handshakes/s server, {:.0} both sides", rate(server_best), rate(best));
 }
 
-/// Handshakes that resume an earlier session, with a client of plain rustls: the time in the
-/// server's calls.
+/// Measures the time in the server's calls during handshakes that resume an earlier session, with a client of
+/// plain rustls.
 fn resumed(context: &Context, ca: &CertificateDer<'static>, version: &'static SupportedProtocolVersion) {
     let mut roots = RootCertStore::empty();
     roots.add(ca.clone()).expect("a CA");
@@ -137,7 +137,7 @@ fn resumed(context: &Context, ca: &CertificateDer<'static>, version: &'static Su
     println!("resumed {:?}: {:.0} handshakes/s server", version.version, 1.0 / best.as_secs_f64());
 }
 
-/// Records of `length` from the server to the client: the best of many batches.
+/// Measures records of `length` bytes from the server to the client, and prints the best of many batches.
 fn records(server: &mut Session, client: &mut Session, length: usize) {
     const BATCH: u32 = 32;
     let part = vec![7; length];

@@ -1,5 +1,5 @@
-//! The heap memory of a session, counted. A separate test program, because the counts are for the
-//! whole process.
+//! Counts the heap memory of a session. This is a separate test program, because the counts are for the whole
+//! process.
 
 use std::alloc::System;
 
@@ -10,7 +10,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Sessions that are made to measure one.
+/// Number of sessions that are made to measure the memory of one.
 const SESSIONS: usize = 100;
 
 /// Maximum bytes that a session at rest may take.
@@ -69,7 +69,7 @@ fn establish(context: &Context, at_server: &mut Buffers, at_client: &mut Buffers
     server
 }
 
-// A single test, because two in one process would count each other's sessions.
+// There is a single test, because two tests in one process would count each other's sessions.
 #[test]
 fn footprints_are_true_and_a_session_at_rest_owns_no_buffer() {
     sessions_at_rest();
@@ -80,7 +80,7 @@ fn sessions_at_rest() {
     for version in ["TLSv1.2", "TLSv1.3"] {
         let context = context(version);
         let (mut at_server, mut at_client) = (Buffers::default(), Buffers::default());
-        // The context's own state, such as tickets' keys, exists from now on.
+        // The first session makes the context create its own state, such as the keys of tickets.
         drop(establish(&context, &mut at_server, &mut at_client));
         let mut sessions = Vec::with_capacity(SESSIONS);
         (at_server, at_client) = (Buffers::default(), Buffers::default());

@@ -187,7 +187,8 @@ fn unit(name: &str) -> String {
     std::fs::read_to_string(shell::root().join("packaging").join(name)).expect("a file")
 }
 
-/// Lines of a shard's unit that differ from the server's unit: names, ports and folders.
+/// Beginnings of the lines in which a shard's unit may differ from the server's unit: names, ports and
+/// folders.
 const OF_A_SHARD: [&str; 9] = [
     "Description=",
     "Environment=",
@@ -211,7 +212,7 @@ fn a_shard_is_allowed_what_a_server_is_allowed() {
     assert_eq!(settings("sluice-server@.service"), settings("sluice-server.service"));
 }
 
-/// docs/operating.md asks the reader to test the alerts: the package has their test file.
+/// docs/operating.md asks the reader to test the alerts, so the package contains their test file.
 #[test]
 fn the_alerts_are_installed_with_their_tests() {
     let build = build("alerts");
@@ -223,8 +224,8 @@ fn the_alerts_are_installed_with_their_tests() {
     }
 }
 
-/// `sluice-backup` with a fake client that writes its arguments, and a fake checker that
-/// refuses marked copies.
+/// `sluice-backup` with a fake client that writes its arguments into the copy, and a fake checker that
+/// refuses copies marked as damaged.
 struct Backups {
     folder: std::path::PathBuf,
 }
@@ -263,7 +264,7 @@ impl Backups {
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// The files of a set.
+    /// The names of the files of a set.
     fn names(&self, set: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.join("sets").join(set)).expect("a folder");
         let mut names: Vec<String> = entries
@@ -285,7 +286,8 @@ fn backups_of_a_set_stay_until_newer_ones_are_whole() {
     let backups = Backups::new("rotated");
     let sent = ("SEND", "cp \"$FILE\" \"$FOLDER/sent-$NAME\"");
     for date in ["20260101T000000Z", "20260101T010000Z", "20260101T020000Z"] {
-        // Files of a server whose name begins with another server's name are not counted as the other's.
+        // The files of a server whose name begins with another server's name do not count as files of that
+        // other server.
         let servers = ("SERVERS", "h:6379 h-6379-x:7000");
         assert_eq!(backups.run("hourly", date, &[servers, sent, ("KEEP", "2")]), (true, String::new()));
     }
@@ -293,8 +295,8 @@ fn backups_of_a_set_stay_until_newer_ones_are_whole() {
     assert_eq!(backups.names("hourly")[..2], kept);
     assert_eq!(backups.names("hourly").len(), 4, "two of each server");
     assert!(backups.folder.join("sets/sent-h-6379-20260101T000000Z.rdb").exists(), "each was sent");
-    // A server is down, or its copy is damaged: there is no new file of that server, and the other one is
-    // saved.
+    // If a server is down, or its copy is damaged, there is no new file of that server, and the other server
+    // is saved.
     for down in ["h:1", "h:2"] {
         let servers = format!("{down} other:7000");
         let (is_well, said) = backups.run("daily", "20260102T000000Z", &[("SERVERS", &servers), sent]);
@@ -321,7 +323,7 @@ fn backups_that_were_not_sent_are_sent_by_a_later_run() {
         ["20260101T020000Z", "20260101T030000Z", "20260101T040000Z"].map(|date| format!("h-6379-{date}.rdb"));
     let marks = [&third, &fourth].map(|name| [name.clone(), format!("{name}.unsent")]);
     assert_eq!(backups.names("hourly"), marks.concat(), "no more than two");
-    // The next backup fails, and the store is back: the old files are sent nevertheless.
+    // The next backup fails, but the store works again, so the old files are sent.
     std::fs::write(backups.folder.join("sets/store"), "").expect("writable");
     backups.program("sluice-check-rdb", "exit 1");
     assert!(!backups.run("hourly", "20260101T040000Z", &environment).0);
@@ -355,7 +357,7 @@ fn a_backup_that_fails_at_any_step_takes_nothing_away() {
         std::fs::remove_file(backups.folder.join("bin").join(program)).expect("there");
     }
     backups.program("sluice-check-rdb", "exit 0");
-    // A server that hangs does not delay the next one, and neither does a store.
+    // A server that hangs delays the next one only until the time limit, and so does a store that hangs.
     let stalled = [("SERVERS", "h:3 h:6379"), ("LIMIT", "0.2"), ("KEEP", "1"), ("SEND", "sleep 60")];
     let (is_well, said) = backups.run("daily", "20260103T000000Z", &stalled);
     assert!(!is_well && said.contains("no backup of h:3"), "{said}");
@@ -391,8 +393,8 @@ fn servers_of_backups_may_have_no_port_and_addresses_with_colons() {
     assert_eq!(backups.names("daily").len(), 5);
 }
 
-/// The command line of the container for given arguments, without root: the programs are fakes
-/// that print it.
+/// Checks the command line that the container's entrypoint makes of given arguments, without root. The
+/// programs are fakes that print their command line.
 #[test]
 fn a_container_turns_protected_mode_off_where_no_configuration_speaks() {
     let folder = std::env::temp_dir().join(format!("sluice-entrypoint-{}", std::process::id()));
@@ -441,7 +443,7 @@ fn a_container_turns_protected_mode_off_where_no_configuration_speaks() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
-/// A health check against servers of one connection each.
+/// Runs the health check against servers that accept one connection each.
 #[test]
 fn a_container_is_well_when_anything_answers() {
     use std::io::Write;
@@ -450,7 +452,7 @@ fn a_container_is_well_when_anything_answers() {
         check.arg(shell::root().join("packaging/container/healthcheck")).env("SLUICE_PORT", port.to_string());
         check.output().expect("a shell").status.success()
     };
-    // `None`: the connection is closed, as on a TLS port.
+    // With `None` the server closes the connection, as a TLS port does.
     for (answer, wanted) in [
         (Some("+PONG\r\n"), true),
         (Some("-NOAUTH Authentication required.\r\n"), true),

@@ -16,7 +16,7 @@ use sluice_control::cluster::order::BusOrder;
 const BUS_PORT: u16 = 10_000;
 
 impl SimNode {
-    /// Takes the bytes of other nodes, and the result of a write of the file.
+    /// Handles the bytes that other nodes have sent, and the result of a finished write of `nodes.conf`.
     pub(super) fn collect_bus(&mut self, net: &mut Net) {
         let now_ns = self.process.base.now.mono_ns;
         let Some(bus) = &mut self.bus else { return };
@@ -46,7 +46,7 @@ impl SimNode {
         self.engine.step_cluster(input, &mut self.process);
     }
 
-    /// Closes the connection of a link; `false` if it had none.
+    /// Closes a link's connection; returns `false` if the link had none.
     fn leave_bus(&mut self, link: LinkKey, net: &mut Net) -> bool {
         let Some(bus) = &mut self.bus else { return false };
         bus.dialling.retain(|dialled| *dialled != link);
@@ -86,7 +86,8 @@ impl SimNode {
         }
     }
 
-    /// Adds a connection that another node has opened to the bus.
+    /// Adds to the bus a connection that another node has opened. If the engine refuses the link, the
+    /// connection is closed.
     pub fn accept_bus(&mut self, conn: ConnId, from: NodeId, net: &mut Net) {
         let local = ip_of(self.id);
         match self.engine.accept_bus_link(ip_of(from), local, &mut self.process) {
@@ -101,7 +102,7 @@ impl SimNode {
         }
     }
 
-    /// Handles the result of a connection that a link asked for.
+    /// Handles the outcome of a connection attempt that a link asked for.
     pub fn bus_connected(&mut self, link: LinkKey, made: Result<ConnId, &str>, net: &mut Net) {
         let Some(bus) = &mut self.bus else { return };
         let is_wanted = bus.dialling.contains(&link);

@@ -1,8 +1,8 @@
-//! The snapshot of a primary, from its first byte to its load: received to disk or into memory, put
-//! in force, loaded.
+//! The snapshot from the primary, from its first byte to its load: it is received into memory, or into a file
+//! that then gets its final name, and is loaded.
 //!
-//! Disk operations of the server's threads are done here at the end of the time that they take; a disk
-//! that is faulty at that moment fails them.
+//! A disk operation that a thread of the server would do takes a simulated time, and is done at the end of
+//! that time. If the disk is faulty at that moment, the operation fails.
 
 mod stage;
 
@@ -45,7 +45,7 @@ impl SimNode {
         }
     }
 
-    /// Takes bytes of the snapshot.
+    /// Processes received bytes of the snapshot.
     pub(super) fn download(&mut self, mut come: &[u8], net: &mut Net) {
         let at_ns = self.later(400);
         let fault = self.process.disk.write_fault();
@@ -93,7 +93,8 @@ impl SimNode {
         }
     }
 
-    /// Ends the operations on the way to the disk whose time is over.
+    /// Ends the disk operation of the received snapshot (its sync or its rename) if the operation's time is
+    /// over.
     pub(super) fn advance_download(&mut self, net: &mut Net) {
         let (now_ns, attempt) = (self.process.base.now.mono_ns, self.attempt);
         let fault = self.process.disk.commit_fault();
@@ -132,7 +133,7 @@ impl SimNode {
         self.process.disk.snapshots.borrow_mut().insert(name, bytes);
     }
 
-    /// Handles a snapshot that the disk has refused.
+    /// Handles a snapshot that could not be saved because the disk is faulty.
     fn download_failed(&mut self, reason: &str, net: &mut Net) {
         let (attempt, holder) = (self.attempt, std::mem::replace(&mut self.holder, Holder::Nobody));
         let Holder::Receiving(download) = holder else { return self.holder = holder };
@@ -161,7 +162,7 @@ impl SimNode {
                 self.holder = Holder::Nobody;
                 self.link_input(Input::Failed(attempt, SyncFailure::Transfer), net);
             }
-            // The snapshot has been received as a whole: its way to the disk continues.
+            // The whole snapshot has been received, so its disk operations continue.
             DownloadStage::Saving(_) | DownloadStage::Saved | DownloadStage::Committing(_) => {}
         }
     }

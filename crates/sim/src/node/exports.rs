@@ -1,5 +1,5 @@
-//! The connections for moves of slots from a node: the counterpart of `server/slot_export.rs`, whose
-//! threads establish the move with the target, and of `server/iteration/exports.rs`.
+//! The connections over which a node moves slots to other nodes: the counterpart of `server/slot_export.rs`,
+//! whose threads establish the move with the target, and of `server/iteration/exports.rs`.
 
 mod dial;
 
@@ -18,7 +18,7 @@ impl SimNode {
         self.calls.push((Call::Export(job), usize::from(port - port_of(0))));
     }
 
-    /// Handles the result of a connection that a move asked for.
+    /// Handles the outcome of a connection attempt that a move asked for.
     pub fn export_connected(&mut self, job: JobName, made: Result<ConnId, &str>, net: &mut Net) {
         let at = self.exports.iter().position(|dial| dial.job == job);
         match (made, at) {
@@ -39,8 +39,8 @@ impl SimNode {
         }
     }
 
-    /// Whether each look at the clock advances it in this iteration. Only iterations that walk or delete keys
-    /// for a move can be drawn for this.
+    /// Decides at random whether each reading of the clock advances the clock in this iteration. This is
+    /// possible only in an iteration that scans or deletes keys for a move.
     pub(super) fn leaps(&mut self) -> bool {
         let Some(machine) = self.engine.node() else { return false };
         let cleans = machine.migrations().any(|row| row.state == "cleaning-up");
@@ -52,7 +52,7 @@ impl SimNode {
         links::tell(&mut self.engine, job, input, &mut self.process);
     }
 
-    /// Takes the answers of targets; jobs that have ended need none.
+    /// Takes the answers of targets, and closes the connections of moves that have ended.
     pub(super) fn collect_exports(&mut self, net: &mut Net) {
         for mut dial in std::mem::take(&mut self.exports) {
             let Some(conn) = dial.conn else {
@@ -83,7 +83,7 @@ impl SimNode {
         }
     }
 
-    /// The target has agreed: the connection gets a session.
+    /// Gives the connection a session, because the target has agreed to the move.
     fn adopt_export(&mut self, job: JobName, conn: ConnId, rest: Vec<u8>) {
         let key = links::connect(&mut self.engine, connection(self.id), &mut self.process);
         self.add_seat(key, Peer::Export(conn), rest);

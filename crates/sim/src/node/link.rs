@@ -1,4 +1,5 @@
-//! The connections of the link to the primary, in place of the server's event loop and threads.
+//! The connections of a replica's link to its primary. This file takes the place of the server's event loop
+//! and threads.
 //!
 //! The order of the actions is decided by [`LinkDriver`], which the server uses too.
 
@@ -23,7 +24,7 @@ impl SimNode {
         Wired { node: self, net }
     }
 
-    /// Drives the link, once in an iteration.
+    /// Drives the link; called once in each iteration.
     pub(super) fn follow_primary(&mut self, net: &mut Net) {
         self.wired(net).carry_out();
         self.replay_stream();
@@ -48,7 +49,7 @@ impl SimNode {
         self.wired(net).carry_out();
     }
 
-    /// Handles the result of a connection that the link asked for.
+    /// Handles the outcome of a connection attempt that the link asked for.
     pub fn connected(&mut self, attempt: u64, made: Result<ConnId, &str>, net: &mut Net) {
         if attempt != self.attempt || !matches!(self.holder, Holder::Connecting) {
             if let Ok(conn) = made {

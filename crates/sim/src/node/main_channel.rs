@@ -1,8 +1,8 @@
-//! The main channel, while the snapshot arrives on a connection of its own: the
-//! counterpart of `server/iteration/main_channel.rs`.
+//! The main channel of a replica whose snapshot arrives on a separate connection; the counterpart of
+//! `server/iteration/main_channel.rs`.
 //!
 //! Invariants: (1) the buffered stream is executed after the snapshot is loaded, in order, and before
-//! bytes that are still in the network; (2) an iteration executes at most one block.
+//! bytes that are still in the network; (2) an iteration executes at most one block of that stream.
 
 mod link;
 
@@ -13,7 +13,8 @@ use crate::net::{Arrived, Net, Side};
 use sluice_replication::Input;
 
 impl SimNode {
-    /// Buffers the bytes that the main channel has received, up to the bound.
+    /// Buffers the bytes that the main channel has received, unless the buffer already exceeds
+    /// `stream_bound`.
     pub(super) fn collect_for_main(&mut self, net: &mut Net) {
         let attempt = self.attempt;
         let Some(main) = &mut self.main else { return };
@@ -34,7 +35,8 @@ impl SimNode {
         }
     }
 
-    /// The snapshot is loaded: the main channel gets a session, which first executes the buffered stream.
+    /// Gives the main channel a session, because the snapshot is loaded. The session first executes the
+    /// buffered stream.
     pub(super) fn stream_from_main(&mut self, main: MainLink, net: &mut Net) {
         if let Holder::Received(conn, _) = std::mem::replace(&mut self.holder, Holder::Nobody) {
             net.close(conn, Side::Opener, &mut self.rng);

@@ -1,4 +1,4 @@
-//! Promises: the command after a promised write, and its reply.
+//! Promised writes: the command after the write that asks for the promise, and the reply to that command.
 
 use super::World;
 use super::runs::HowPromised;
@@ -10,7 +10,7 @@ use sluice_resp::{Value, decode};
 use std::collections::BTreeSet;
 
 impl World {
-    /// Sends a write with a promise, or looks for the reply to the one under way.
+    /// Sends a write and asks for a promise. If an earlier promise is pending, looks for its reply instead.
     pub(super) fn promise(&mut self) -> Result<(), String> {
         if self.pending.is_some() {
             return self.hear_promise();
@@ -26,8 +26,8 @@ impl World {
         let name = key_of(self.promises);
         let replicas = 1 + self.rng.below(self.hosts.len() as u64 - 1);
         let is_strict = self.plan.nodes[id].is_strict;
-        // In a run with faulty disks, the promise is about disks as long as a node has no first base of its
-        // append-only file.
+        // In a run with faulty disks, the promise is about disks as long as the append-only file of any node
+        // has no base in force.
         let is_about_disks = self.rng.below(2) == 1 || self.disks.are_drawn() && self.has_no_base();
         let asked = match is_about_disks {
             _ if is_strict && self.rng.below(3) == 0 => AskedFor::Answer,
@@ -99,8 +99,8 @@ impl World {
             }
         }
         let Ok(Some((Value::Simple(_), first))) = decode(&pending.replies) else {
-            // The write failed: the node is no primary any more, or its disk is faulty. The command
-            // after the write has no meaning then.
+            // The write failed, because the node is no primary any more or its disk is faulty. The reply to
+            // the command after the write then means nothing.
             match pending.replies.starts_with(b"-") {
                 true => {
                     self.runs.drop_run_of(&pending.key);
@@ -136,7 +136,7 @@ impl World {
         let node = &mut self.hosts[primary].node;
         if !node.as_mut().is_some_and(|node| node.process.has_aof_base()) {
             // The reply promises nothing about a crash here, because a start does not read the log before
-            // its first base is in force: see docs/operating.md.
+            // its first base is in force (see docs/operating.md).
             return Ok(());
         }
         if !self.hosts[primary].disk.has_durably(&key) {

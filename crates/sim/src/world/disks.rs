@@ -1,5 +1,5 @@
-//! Faulty disks: the operations that a node's disk refuses, since when, and until when. An operator
-//! rewrites an append-only file after a failed sync.
+//! Faults of the nodes' disks: the operations that a disk refuses, and the period of the fault. A simulated
+//! operator has an append-only file rewritten after a failed sync.
 //!
 //! The checks are those for good disks, except that a server with a faulty disk may fail to start before
 //! the disk is healed, and that a primary may refuse writes.
@@ -13,7 +13,7 @@ use crate::disk::DiskFault;
 use crate::net::NodeId;
 
 impl World {
-    /// Heals the disks whose time has come, has faulty logs rewritten, and perhaps makes a disk faulty.
+    /// Heals the disks whose faults are to end, has faulty logs rewritten, and perhaps makes a disk faulty.
     pub(super) fn break_disks(&mut self) {
         if !self.disks.are_drawn() {
             return;
@@ -45,7 +45,7 @@ impl World {
         self.trace(|| format!("the disk of node {id} is faulty: {fault:?}"));
     }
 
-    /// Whether a node has an append-only file that no start would read.
+    /// Whether any node has an append-only file that a start would not read, because no base is in force yet.
     pub(super) fn has_no_base(&self) -> bool {
         self.hosts.iter().any(lacks_base)
     }
@@ -60,7 +60,7 @@ impl World {
         self.hosts.iter().for_each(|host| host.disk.set_fault(None));
     }
 
-    /// Rewrites, after some time, a faulty append-only file on a good disk.
+    /// After some time, orders the rewrite of a faulty append-only file whose disk works again.
     pub(super) fn mend_logs(&mut self) {
         for id in 0..self.hosts.len() {
             let host = &self.hosts[id];

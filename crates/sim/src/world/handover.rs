@@ -1,12 +1,12 @@
 //! FAILOVER: the primary hands its role over while faults occur, and the Sentinel sees the result later.
 //!
 //! The simulation checks that (1) without FORCE the new primary has every write of the old one, and
-//! every promised write; (2) after a failover that did not happen, the primary soon executes the waiting
+//! every promised write; (2) after a failover without a handover, the primary soon executes the waiting
 //! write; (3) both nodes continue one history, as at the end of every run.
 //!
-//! A client that aborts a failover after its target was asked leaves two primaries, as in the reference:
-//! no role was handed over, and the old primary has the promised writes. The Sentinel makes the other
-//! one a replica.
+//! If a client aborts a failover after the target was asked to take over, two primaries are left, as in the
+//! reference. The old primary has kept its role and has the promised writes; the Sentinel makes the other
+//! node a replica.
 
 mod drill;
 mod slow;
@@ -22,7 +22,7 @@ use crate::promises::key_of;
 use std::collections::BTreeSet;
 
 impl World {
-    /// Perhaps asks for a failover, aborts one, or makes a step of one slow.
+    /// At random, asks for a failover, aborts the failover that is under way, or makes one of its steps slow.
     pub(super) fn hand_over_or_abort(&mut self) {
         let is_left = self.handovers.under_way.is_none() && self.has_failover(self.primary);
         let is_seen = self.is_seen(self.primary);
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// Watches a failover: takes its outcome once the former primary is visible and knows it.
+    /// Watches a failover, and takes the outcome once the former primary is visible and knows the outcome.
     pub(super) fn watch_handover(&mut self) -> Result<(), String> {
         self.check_resumed()?;
         let Some(handover) = &self.handovers.under_way else { return Ok(()) };
@@ -112,8 +112,8 @@ impl World {
         }
     }
 
-    /// Handles a failover whose primary is not visible, so that the outcome is unknown. When the Sentinel
-    /// would replace that primary, a replica that has taken over already is preferred.
+    /// Handles a failover whose primary is not visible, so that the outcome is unknown. If the Sentinel is
+    /// about to replace that primary, it prefers a replica that has taken over already.
     fn leave_handover(&mut self) -> Result<(), String> {
         let is_lost = self.unseen_ns.is_some_and(|since_ns| self.now.mono_ns - since_ns > FAILOVER_NS);
         let Some(handover) = self.handovers.under_way.as_ref().filter(|_| is_lost) else { return Ok(()) };
@@ -130,12 +130,12 @@ impl World {
         }
     }
 
-    /// Takes `target` as the new owner of the role.
+    /// Takes `target` as the new primary.
     fn handed_over(&mut self, target: NodeId) -> Result<(), String> {
         let Some(Handover { from, is_forced, .. }) = self.handovers.under_way.take() else { return Ok(()) };
         self.trace(|| format!("node {from} has handed over to node {target}"));
         self.met.handed_over += 1;
-        // The writes are checked only while the new primary has the role: if it has crashed since, it has
+        // The writes are checked only if the new primary still has the role, because after a crash it has
         // only the data of its disk.
         let has_role = self.hosts[target].node.as_ref().is_some_and(|node| node.engine.primary().is_none());
         if has_role && !is_forced {
@@ -159,8 +159,8 @@ impl World {
         if self.hosts[target].node.is_none() && !self.plan.restarts_primary {
             self.hosts[target].starts_ns = u64::MAX;
         }
-        // If the target is down, it is replaced later. If it runs again, it follows its former primary, so
-        // the cluster has no primary: one is chosen at once.
+        // If the target is down, it is replaced later. If the target has restarted, it follows its former
+        // primary. The nodes then have no primary, so one is chosen at once.
         if self.hosts[target].node.is_some() { self.fail_over() } else { Ok(()) }
     }
 
@@ -178,7 +178,8 @@ impl World {
         }
     }
 
-    /// Checks that the waiting write was executed.
+    /// Checks that a write that waited for a failover is executed soon after the failover has ended without a
+    /// handover.
     fn check_resumed(&mut self) -> Result<(), String> {
         let Some(mut resumed) = self.handovers.resumed.take() else { return Ok(()) };
         let Resumed { at, waiter, since_ns, iterations } = resumed;
@@ -200,7 +201,7 @@ impl World {
         if node.engine.primary().is_some() || node.engine.has_failover() {
             return Ok(());
         }
-        // The write may still wait: a script is running, or the server was shutting down.
+        // The write may still wait, because a script is running or the server is about to shut down.
         if node.engine.has_open_unit() || replies.starts_with(b"-BUSY") || self.runs.ends(at) {
             return Ok(());
         }

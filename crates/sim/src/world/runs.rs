@@ -1,12 +1,12 @@
-//! Scripts and functions of clients: runs that write several keys, are interrupted by slices, and meet
-//! faults while they are interrupted; and the libraries of the functions.
+//! Runs, which are executions of clients' scripts and functions, and the libraries of the functions. A run
+//! writes several keys, is interrupted at the end of each slice, and meets faults while it is interrupted.
 //!
 //! The simulation checks that (1) a node that does not execute a run has all of the run's writes or
 //! none, also after a start from its files; (2) a run that was refused, killed, or lost with its node
 //! before its end has no effect at any node, at any time; (3) a run that was answered was complete where
 //! it ran; (4) a node keeps its role, and a primary its history, while an execution unit is open; (5) a
-//! node with a promised key has the libraries that were acknowledged before it; at equal points of a
-//! history all nodes have equal libraries, which are part of the data's fingerprint.
+//! node with a promised key has the libraries whose loads were acknowledged before that key was written; at
+//! equal points of a history all nodes have equal libraries, which are part of the data's fingerprint.
 
 mod ledger;
 
@@ -36,7 +36,8 @@ fn open_at(node: &SimNode) -> Option<OpenAt> {
 }
 
 impl World {
-    /// Takes the replies to runs; perhaps starts a run, changes a library, or disturbs nodes with open units.
+    /// Takes the replies to runs. At random, starts a run, changes a library, or disturbs nodes with open
+    /// execution units.
     pub(super) fn run_something(&mut self) -> Result<(), String> {
         if !self.runs.are_drawn() {
             return Ok(());
@@ -44,7 +45,7 @@ impl World {
         self.hear_runs()?;
         let Runs { rng, one_in, has_libraries, .. } = &mut self.runs;
         let (runs, loads) = (rng.below(*one_in) == 0, *has_libraries && rng.below(*one_in * 4) == 0);
-        // In three of four steps this is the node that the Sentinel considers the primary.
+        // In most steps, the run or the library goes to the node that the Sentinel considers the primary.
         let any = rng.below(self.hosts.len() as u64) as usize;
         let at = if rng.below(4) == 0 { any } else { self.primary };
         if loads {
@@ -77,7 +78,8 @@ impl World {
         let Some(node) = &mut self.hosts[at].node else { return };
         let (snapshots, is_replica) = (node.link_counts().snapshots, node.engine.primary().is_some());
         let caller = node.client();
-        // A replica refuses scripts that may write, usually before they run.
+        // Most runs at a replica only read, because a replica refuses scripts that may write, usually before
+        // they run.
         if kind == 0 || is_replica && kind < 6 {
             let words = Course::reads(rng.below(40));
             self.trace(|| format!("to {at}: EVAL_RO"));
@@ -134,7 +136,7 @@ impl World {
         }
     }
 
-    /// A run whose last write is this key.
+    /// Makes a run whose last write is to this key, and returns the command that starts the run.
     fn promise_by_run(&mut self, at: NodeId, key: Vec<u8>) -> Words {
         let mut keys = self.runs.new_keys(2);
         keys.push(key);
@@ -199,7 +201,7 @@ impl World {
         self.runs.killers.push((id, client));
     }
 
-    /// Ends a client whose run is interrupted.
+    /// Closes the session of a client whose run is interrupted.
     fn leave_run(&mut self, id: NodeId) {
         let mut waiting = self.runs.all.iter_mut().filter(|run| run.at == Some(id));
         let Some(caller) = waiting.find_map(|run| run.caller.take()) else { return };
@@ -273,7 +275,7 @@ impl World {
         }
     }
 
-    /// Handles the end of a process: its unfinished runs must have no effect.
+    /// Handles the end of a process, whose unfinished runs must have no effect.
     pub(super) fn lose_runs(&mut self, id: NodeId, node: &SimNode) {
         self.runs.ending.remove(&id);
         self.runs.open.remove(&id);
@@ -291,7 +293,7 @@ impl World {
         self.met.lost_halves += lost;
     }
 
-    /// Checks the runs' keys at a node: of the last runs, or of all.
+    /// Checks at a node the keys of the latest runs, or of all runs if `of_all` is set.
     pub(super) fn check_runs(&mut self, id: NodeId, of_all: bool) -> Result<(), String> {
         let Some(node) = &self.hosts[id].node else { return Ok(()) };
         if !self.runs.are_drawn() || node.engine.is_loading() {
@@ -329,7 +331,8 @@ impl World {
         self.check_kept(id)
     }
 
-    /// Checks that a node with a promised key has the library that was acknowledged before the key.
+    /// Checks that a node with a promised key has the version of the library that was acknowledged before the
+    /// key was written, or a later version.
     fn check_kept(&self, id: NodeId) -> Result<(), String> {
         let Some(node) = &self.hosts[id].node else { return Ok(()) };
         let Some(wanted) = self.runs.kept.iter().rev().find(|promise| node.has_key(&key_of(**promise)))
@@ -342,7 +345,7 @@ impl World {
         }
     }
 
-    /// Shuts a node down at its request: its executed writes are in its files.
+    /// Ends a node that carries out a SHUTDOWN, with all executed writes in its files.
     pub(super) fn shut_down(&mut self, id: NodeId) {
         let Some(node) = &mut self.hosts[id].node else { return };
         node.end();
@@ -351,8 +354,8 @@ impl World {
         self.crash(id);
     }
 
-    /// Perhaps repeats the Sentinel's order to become a primary, which a busy script may have refused, after
-    /// killing the script.
+    /// At random, repeats the Sentinel's order to become a primary, which the node may have refused because
+    /// it was busy with a script. The script is killed first.
     pub(super) fn insist_on_primary(&mut self) {
         let id = self.primary;
         if self.runs.are_drawn() && self.followed(id).is_some() && self.runs.rng.below(10) == 0 {

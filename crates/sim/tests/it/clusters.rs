@@ -1,10 +1,11 @@
-//! Runs clusters of the first seeds, in which all checks must pass: 60 seeds in the tests, 500 in `cargo
-//! xtask ci`, which sets `SLUICE_SIM_CLUSTERS`; `cargo xtask deep sim-clusters` runs a hundred thousand.
+//! Runs simulated clusters with the first seeds; all checks must pass. There are 60 seeds in the tests and
+//! 500 in `cargo xtask ci`, which sets `SLUICE_SIM_CLUSTERS`; `cargo xtask deep sim-clusters` runs a hundred
+//! thousand.
 
 use crate::first_seeds::first_seeds;
 use sluice_sim::{ClusterMet, SimOptions, run_cluster};
 
-/// Number of seeds without `SLUICE_SIM_CLUSTERS`.
+/// Number of seeds if `SLUICE_SIM_CLUSTERS` is not set.
 const SEEDS: u64 = 60;
 
 #[test]
@@ -14,7 +15,7 @@ fn clusters_agree_and_keep_their_word_whatever_goes_wrong() {
             .map_err(|why| format!("{why}\n  cargo run --package sluice-sim -- --cluster --seed {seed}"))
     };
     let (seeds, met) = first_seeds(("SLUICE_SIM_CLUSTERS", SEEDS), run, ClusterMet::add);
-    // A run without events tests nothing. The bounds are for a thousand seeds.
+    // A run in which few events occur tests little. The bounds are for a thousand seeds.
     let at_least = |met: u64, of_thousand: u64| met * 1000 > of_thousand * seeds;
     assert!(at_least(met.messages, 2_000_000), "{met:?}");
     assert!(at_least(met.crashes, 3_000) && at_least(met.cuts, 1_500), "{met:?}");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// An error of `run` is the reason for which a seed fails.
 ///
 /// # Panics
-/// The reasons of all seeds that fail.
+/// If a seed fails, with the reasons of all seeds that fail.
 pub fn first_seeds<M: Default + Send>(
     (variable, by_default): (&str, u64),
     run: impl Fn(u64) -> Result<M, String> + Sync,

@@ -1,10 +1,11 @@
-//! Runs the first seeds of replication, in which all checks must pass: 150 seeds in the tests, a thousand
-//! in `cargo xtask ci`, which sets `SLUICE_SIM_SEEDS`; `cargo xtask deep sim` runs ten thousand.
+//! Runs the simulation of replication with the first seeds; all checks must pass. There are 150 seeds in the
+//! tests and a thousand in `cargo xtask ci`, which sets `SLUICE_SIM_SEEDS`; `cargo xtask deep sim` runs ten
+//! thousand.
 
 use crate::first_seeds::first_seeds;
 use sluice_sim::{Met, SimOptions, run};
 
-/// Number of seeds without `SLUICE_SIM_SEEDS`.
+/// Number of seeds if `SLUICE_SIM_SEEDS` is not set.
 const SEEDS: u64 = 150;
 
 #[test]
@@ -14,7 +15,7 @@ fn histories_promises_and_disks_hold_whatever_goes_wrong() {
             .map_err(|why| format!("{why}\n  cargo run --package sluice-sim -- --seed {seed}"))
     };
     let (seeds, met) = first_seeds(("SLUICE_SIM_SEEDS", SEEDS), run_one, Met::add);
-    // A run without events tests nothing. The bounds are for a thousand seeds.
+    // A run in which few events occur tests little. The bounds are for a thousand seeds.
     let at_least = |met: u64, of_thousand: u64| met * 1000 > of_thousand * seeds;
     let Met { syncs, continued, failovers, crashes, waits, aof_waits, compared, .. } = met;
     assert!(at_least(syncs, 1000) && at_least(continued, 1000), "{met:?}");

@@ -6,12 +6,14 @@ use std::io::Read;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A server with an append-only file whose files are in `dir`, which outlives the server.
+/// Starts a server with an append-only file. The server's files are in `dir`, a folder that outlives the
+/// server.
 fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
     server_with_fault(dir, arguments, None)
 }
 
-/// A server whose files fail according to a plan: `crates/storage/src/faulty.rs`.
+/// Like `server_in`, but file operations of the server fail according to `plan` (see
+/// `crates/storage/src/faulty.rs`).
 fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
@@ -43,7 +45,7 @@ fn names(dir: &Dir) -> Vec<String> {
     names
 }
 
-/// The log of a server that must refuse to start, with exit status 1.
+/// Starts a server that must refuse to start, with exit status 1. Returns the server's log.
 fn refused(dir: &Dir, arguments: &[&str]) -> String {
     let port = free_port().to_string();
     let output = Command::new(BINARY)
@@ -56,8 +58,8 @@ fn refused(dir: &Dir, arguments: &[&str]) -> String {
     said
 }
 
-/// Steps of a start on an existing folder: syncs of the files, the folder and its parent folder. The
-/// first write of a command is the next step.
+/// Number of file operations of a start on an existing folder, which are syncs of the files, the folder and
+/// its parent folder. The first write of a command is the next operation.
 const START_STEPS: u64 = 4;
 
 /// Writes values of all kinds, in two databases and in transactions.
@@ -172,7 +174,8 @@ fn a_torn_end_is_cut_off_or_refused() {
         server.client().check("SET c 1", "+OK\r\n");
         end(server);
         assert!(!read(&dir, FILES[1]).contains('b'));
-        // The part that was cut off is kept, named in the log, and not counted.
+        // The part that was cut off is kept in a separate file, which the log names and `aof_current_size`
+        // does not count.
         let cut: Vec<String> = names(&dir).into_iter().filter(|name| name.contains(".cut-")).collect();
         assert_eq!(cut.len(), 1, "{cut:?}");
         assert_eq!(read(&dir, &cut[0]), torn);
@@ -245,8 +248,8 @@ fn what_is_no_log_is_refused() {
     );
 }
 
-/// Bytes at the end of a file that are no beginning of a command are refused and kept, even where the
-/// reference cuts them off.
+/// Bytes at the end of a file that are not the beginning of a command are refused and kept, even if the
+/// reference would cut them off.
 #[test]
 fn what_was_not_cut_off_is_left_alone() {
     let whole = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n";
@@ -279,7 +282,7 @@ fn what_was_not_cut_off_is_left_alone() {
     }
 }
 
-/// The torn end of a file whose name leaves no room for a time is kept under a short name.
+/// If the file's name is so long that a time cannot be added to it, the torn end is kept under a short name.
 #[test]
 fn a_long_appendfilename_does_not_keep_a_torn_file_from_being_loaded() {
     let text = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$3\r\nSE";
@@ -297,7 +300,7 @@ fn a_long_appendfilename_does_not_keep_a_torn_file_from_being_loaded() {
     end(server);
 }
 
-/// A snapshot of another server: a module's record, a field with data, no keys.
+/// A snapshot of another server with a module's record, an auxiliary field with data, and no keys.
 const FOREIGN: &[u8] = b"REDIS0011\xfa\x09redis-ver\x057.2.4\xfa\x13keydb-subexpire-key\x01m\
     \xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0\xff\0\0\0\0\0\0\0\0";
 
@@ -311,7 +314,7 @@ fn a_file_whose_records_were_dropped_stays_under_a_second_name() {
         })
     };
     std::fs::write(dir.join("dump.rdb"), FOREIGN).unwrap();
-    // Only one second name is made, however often the file is loaded.
+    // The file gets a second name only once, however often it is loaded.
     end_nosave(start());
     let server = start();
     assert!(server.log.wait("with the dropped records, is kept as dump.rdb.as-loaded-1, which").is_some());
@@ -339,7 +342,7 @@ fn end_nosave(mut server: Server) {
     assert_eq!(server.wait().code(), Some(0));
 }
 
-/// If there is no room for a copy of the torn end, it is not cut off.
+/// A torn end is not cut off if there is no room for a copy of it.
 #[test]
 fn what_cannot_be_kept_is_not_cut_off() {
     if !has_switches() {
@@ -362,7 +365,7 @@ fn what_cannot_be_kept_is_not_cut_off() {
     assert_eq!(std::fs::read(&file).unwrap(), text.as_bytes());
 }
 
-/// A foreign manifest may list a file with data as history: the file is kept.
+/// The manifest of another server may list as history a file that is also loaded; such a file is kept.
 #[test]
 fn a_file_that_is_loaded_is_no_history() {
     let dir = Dir::new();
@@ -459,7 +462,7 @@ fn everysec_refuses_writes_while_the_disk_is_full_and_goes_on_after() {
     }
     let dir = Dir::new();
     end(server_in(&dir, &[]));
-    // Several attempts fail, a second apart: the refusals below need time on a busy machine.
+    // Several attempts to write fail, a second apart, because the refusals below need time on a busy machine.
     let server = server_with_fault(&dir, &[], Some(&format!("no-space:{}:7:0", START_STEPS + 1)));
     let mut client = server.client();
     client.check("SET a 1", "+OK\r\n");
@@ -468,7 +471,7 @@ fn everysec_refuses_writes_while_the_disk_is_full_and_goes_on_after() {
     client.check("SET b 1", refused).check("PING", refused).check("GET a", "$1\r\n1\r\n");
     // The write is tried again each second.
     assert!(server.log.wait("AOF write error looks solved. The server can write again.").is_some());
-    // The thread logs the end of the fault before the main thread is notified.
+    // The writing thread logs the end of the fault before it notifies the main thread.
     until("the end of the fault", || (client.info("aof_last_write_status") == "ok").then_some(()));
     client.check("SET b 1", "+OK\r\n");
     end(server);
@@ -506,7 +509,7 @@ fn everysec_refuses_writes_for_good_when_a_sync_has_failed() {
     client.check("SET b 1", "-MISCONF Errors writing to the AOF file: I/O error\r\n");
 }
 
-/// Crashes the machine at each step of a run; acknowledged writes must survive.
+/// Simulates a crash of the machine at each file operation of a run; acknowledged writes must survive.
 #[test]
 fn a_crash_of_the_machine_at_any_step_loses_nothing_that_always_has_acknowledged() {
     if !has_switches() {
@@ -597,7 +600,7 @@ fn writes_beside_rewrites_are_all_there() {
     let server = server_in(&dir, &[]);
     let mut client = server.client();
     client.check("DEBUG POPULATE 20000", "+OK\r\n");
-    // DEBUG POPULATE is not logged: the first rewrite saves its keys.
+    // The keys of DEBUG POPULATE are not written to the append-only file; the first rewrite saves them.
     for round in 0..3 {
         client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
         for n in 0..2000 {
@@ -690,7 +693,7 @@ fn files_that_no_manifest_names_are_moved_aside() {
         let aside = |file: &str, n: u32| std::fs::read(folder.join(format!("{file}.unnamed-{n}"))).unwrap();
         assert_eq!((aside(FILES[0], 1), aside(FILES[1], 1)), (base, increment));
         assert!(String::from_utf8_lossy(&aside(FILES[1], 2)).contains("other"));
-        // An operator who restores the manifest has the data again.
+        // Once an operator has restored the names of the files and the manifest, the data are loaded again.
         for file in &FILES[..2] {
             std::fs::rename(folder.join(format!("{file}.unnamed-1")), folder.join(file)).unwrap();
         }
@@ -718,7 +721,7 @@ fn a_rewrite_moves_aside_what_an_older_manifest_does_not_name() {
     }
 }
 
-/// The log line of a server that finds the append-only file of `dir` claimed.
+/// The log line of a server that finds the append-only file of `dir` claimed by `holder`.
 fn claimed(dir: &Dir, holder: &Server) -> String {
     let (file, pid) = (dir.join("appendonlydir"), holder.child.id());
     format!(
@@ -738,7 +741,7 @@ fn the_file_is_claimed_where_it_is_when_the_working_directory_changes() {
     assert!(!elsewhere.path().join("appendonlydir").exists());
     let said = refused(&dir, &["--save", ""]);
     assert!(said.contains(&claimed(&dir, &server)), "{said}");
-    // Another server may use the new directory, because the file is not there.
+    // Another server may use the new directory, because the append-only file is not there.
     end(server_in(&elsewhere, &["--save", ""]));
     // Turning the file off releases the claim; turning it on again creates the file in the new directory.
     client.check("CONFIG SET appendonly no", "+OK\r\n");
@@ -859,7 +862,7 @@ fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
         for step in START_STEPS + 1..=START_STEPS + 11 {
             let dir = Dir::new();
             end(server_in(&dir, &[]));
-            // Replies do not wait for the disk, so that the steps are those of the rewrite.
+            // Replies do not wait for the disk, so that the counted file operations are those of the rewrite.
             let server =
                 server_with_fault(&dir, &["--appendfsync", "no"], Some(&format!("{fault}:{step}:1:0")));
             let mut client = server.client();
@@ -869,7 +872,7 @@ fn a_rewrite_that_fails_leaves_the_files_before_in_force() {
                 client.info("aof_last_bgrewrite_status") == "ok"
             };
             failures += u32::from(!begin(&mut client));
-            // The disk works again.
+            // The next rewrite succeeds, because the disk works again.
             assert!(begin(&mut client), "{fault} at {step}: {}", client.info("aof_last_bgrewrite_status"));
             client.check("SET a 1", "+OK\r\n");
             assert!(begin(&mut client));
@@ -895,7 +898,7 @@ fn a_file_that_was_turned_on_has_no_manifest_before_its_first_base() {
         fill(&mut client);
         until("the file", || (client.send("CONFIG SET appendonly yes\r\n").line() == "+OK").then_some(()));
         client.check("SET behind 1", "+OK\r\n");
-        // The next attempt starts automatically.
+        // The next attempt to write a base starts automatically.
         until("a base", || dir.path().join("appendonlydir").join(FILES[2]).exists().then_some(()));
         rewritten(&mut client);
         assert_eq!(names(&dir), FILES, "at step {step}");
@@ -944,7 +947,8 @@ fn a_client_that_ends_its_side_is_told_what_was_executed_and_not_durable() {
     let server = server_in(&dir, &["--appendfsync", "always"]);
     let mut control = server.client();
     control.check("DEBUG AOF-FLUSH-SLEEP 200000", "+OK\r\n");
-    // The input ends together with the request, or while the reply waits for the disk.
+    // The client ends its side of the connection right after the requests, or while a reply waits for the
+    // disk.
     for is_executed in [false, true] {
         let mut client = server.client();
         client.send("SET a 1\r\nBLPOP none 0\r\n");
@@ -958,7 +962,7 @@ fn a_client_that_ends_its_side_is_told_what_was_executed_and_not_durable() {
         until("it has gone", || (control.info("connected_clients") == "1").then_some(()));
         assert_eq!(control.info("blocked_clients"), "0");
     }
-    // Half of a large argument, which has a buffer of its own.
+    // The client ends its side within a large argument, which has a separate buffer.
     let mut client = server.client();
     client.send(format!("SET a 1\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1000000\r\n{}", "v".repeat(100_000)));
     client.stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -968,7 +972,7 @@ fn a_client_that_ends_its_side_is_told_what_was_executed_and_not_durable() {
     control.check("EXISTS b", ":0\r\n");
 }
 
-/// A reference server on the same folder; killed on drop.
+/// A running server of the reference; killed on drop.
 struct Reference(std::process::Child);
 
 impl Drop for Reference {
@@ -978,7 +982,7 @@ impl Drop for Reference {
     }
 }
 
-/// Starts the reference on the same folder; `None` if the environment names no reference.
+/// Starts the reference's server on the folder `dir`; returns `None` if the environment names no reference.
 fn reference(dir: &Dir) -> Option<(Reference, u16)> {
     let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
         println!("skipped: SLUICE_PEER_SERVER names no reference");
@@ -992,7 +996,8 @@ fn reference(dir: &Dir) -> Option<(Reference, u16)> {
         .unwrap();
     let child = Reference(child);
     until("the reference", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
-    // While the reference loads, it answers DEBUG DIGEST with the data loaded so far.
+    // The test waits for the end of the load, because until then DEBUG DIGEST of the reference covers only
+    // the data loaded so far.
     let mut client = Client::to("127.0.0.1", port);
     until("the data", || (client.info("loading") == "0").then_some(()));
     Some((child, port))
@@ -1006,7 +1011,7 @@ fn each_server_loads_the_folder_of_the_other() {
     fill(&mut client);
     client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
     rewritten(&mut client);
-    // With a replica, the file contains the replication offset.
+    // The test attaches a replica, because only then does the file contain the replication offset.
     let mut replica = server.client();
     replica.send("SYNC\r\n");
     until("the replica", || {
@@ -1031,7 +1036,8 @@ fn each_server_loads_the_folder_of_the_other() {
     assert_eq!(digest(&mut server_in(&dir, &[]).client()), theirs);
 }
 
-/// A server whose syncs take `fsync_us` microseconds longer, and whose backlog is full at 100,000 bytes.
+/// Starts a server whose syncs take `fsync_us` microseconds longer. The server holds back commands that write
+/// while 100,000 bytes wait for the append-only file.
 fn server_with_slow_disk(dir: &Dir, fsync_us: u64, arguments: &[&str]) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join(""), "--appendonly", "yes"]).args(arguments);
@@ -1055,7 +1061,7 @@ fn a_disk_that_stands_still_holds_back_those_who_write_and_nobody_else() {
     }
     until("the writer to wait", || (client.info("blocked_clients") == "1").then_some(()));
     let waiting = client.info_number("aof_buffer_length");
-    // One iteration may read 16 KiB of the writer's requests above the limit.
+    // Even above the limit, the iteration in progress may read another 16 KiB of the writer's requests.
     assert!((100_000..100_000 + 40_000).contains(&waiting), "{waiting}");
     // Reads of keys without pending writes are answered at once, also with `always`.
     client.check("GET untouched", "$-1\r\n");
@@ -1194,12 +1200,12 @@ fn always_while_a_sync_is_lost_promises_nothing_before_a_rewrite() {
     end(server_in(&dir, &[]));
     let plan = format!("sync-error:{}:1:0", START_STEPS + 2);
     let server = server_with_fault(&dir, &[], Some(&plan));
-    // All replies to the connection that has written wait for the disk.
+    // All replies to a connection that has written wait for the disk, so another client is used below.
     server.client().check("SET a 1", "+OK\r\n");
     let mut client = server.client();
     until("the fault", || (client.info("aof_last_write_status") == "err").then_some(()));
     client.check("CONFIG SET appendfsync always", "+OK\r\n");
-    // The reply shows data that are not on disk: it is sent after a rewrite.
+    // The reply shows data that are not on disk, so it is sent only after a rewrite.
     let mut reader = server.client();
     reader.send("GET a\r\n");
     client.check("CONFIG SET rdb-key-save-delay 2000000", "+OK\r\n");
@@ -1247,7 +1253,7 @@ fn the_end_of_a_server_whose_log_is_lost_says_so_and_sends_no_reply_that_waits()
     }
 }
 
-/// Number of threads of the process with this name.
+/// Number of threads with this name in the server's process.
 fn threads(server: &Server, name: &str) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
@@ -1271,9 +1277,9 @@ fn one_thread_at_a_time_has_the_folder() {
             client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
         }
         client.check("CONFIG SET appendonly no", "+OK\r\n");
-        // The kernel lists a thread for some microseconds after others have seen its end.
+        // The kernel still lists a thread for some microseconds after other threads have seen its end.
         until("its thread to end", || (threads(&server, "aof") == 0).then_some(()));
-        // Without the file, a rewrite has a thread as long as it lasts.
+        // While the file is off, the thread exists only as long as a rewrite lasts.
         client.check("BGREWRITEAOF", "+Background append only file rewriting started\r\n");
         assert!(threads(&server, "aof") <= 1);
         rewritten(&mut client);
@@ -1325,8 +1331,8 @@ fn shutdown_and_waitaof_before_the_first_base() {
     assert!(server.log.all().contains("Writing initial AOF. Exit anyway."));
 }
 
-/// Crashes the machine at this step, while the file is turned off and on. `None` if the run ends before that
-/// step.
+/// Simulates a crash of the machine at the file operation `step`, while the append-only file is turned off
+/// and on. Returns `None` if the run ends before that operation.
 fn crash_while_switching(step: u64, seed: u64) -> Option<()> {
     let dir = Dir::new();
     let first = server_in(&dir, &["--appendfsync", "always"]);
@@ -1363,13 +1369,13 @@ fn crash_while_switching(step: u64, seed: u64) -> Option<()> {
     Some(())
 }
 
-/// Sends one line of the test, or waits for the end of a rewrite (`wait`); returns whether the server has
+/// Sends `line`, or waits for the end of a rewrite if `line` is `wait`; returns whether the server has
 /// answered. Counts the increments in `given`. Writes while the file is off, or on without a base, may be
-/// lost until the base is in force: only an answer with `is_kept` raises `kept`.
+/// lost until the base is in force, so an answer raises `kept` only if `is_kept` is set.
 fn switch(client: &mut Client, line: &str, given: &mut i64, kept: &mut i64, is_kept: bool) -> bool {
     use std::io::{Read, Write};
     if line == "wait" {
-        // The rewrite has finished, or the machine has crashed.
+        // Waits until the rewrite has finished, or the machine has crashed.
         return until("the rewrite", || {
             let mut text = [0; 32768];
             client.stream.write_all(b"INFO persistence\r\n").ok();
@@ -1403,19 +1409,20 @@ fn a_crash_of_the_machine_while_the_file_is_turned_off_and_on_keeps_what_was_pro
     assert!(crashes > 30, "{crashes}");
 }
 
-/// Duration of the runs in which the process is started under load and killed, for each policy: five to
-/// ten rounds on two processors.
+/// For each policy, the test begins new rounds for this long. In each round the process is started, loaded
+/// and killed, which takes more than three seconds.
 const KILLING: Duration = Duration::from_secs(8);
 /// Number of concurrent writing clients.
 const WRITERS: u64 = 4;
 
-/// The elements that a client has appended to its list: the time of each acknowledgement.
+/// The times at which the elements that a client has appended to its list were acknowledged.
 #[derive(Default)]
 struct Appended {
     acknowledged: Vec<Instant>,
 }
 
-/// Appends 1, 2, 3 … to a list until the connection ends, sometimes in transactions of two elements.
+/// Appends the numbers after `from` to a list until the connection ends. Every tenth number is appended in a
+/// transaction that also sets a key to this number.
 fn append_until_the_end(port: u16, list: u64, from: u64) -> Appended {
     use std::io::{BufRead, BufReader, Write};
     let mut stream = Client::to("127.0.0.1", port).stream;
@@ -1430,7 +1437,7 @@ fn append_until_the_end(port: u16, list: u64, from: u64) -> Appended {
         if stream.write_all(request.as_bytes()).is_err() {
             break;
         }
-        // The last line is the transaction's second reply, or the only reply.
+        // The last of these lines is the transaction's second reply, or the only reply.
         let lines = if n % 10 == 0 { 6 } else { 1 };
         let mut line = String::new();
         if (0..lines).any(|_| replies.read_line(&mut line).unwrap_or(0) == 0) {
@@ -1441,7 +1448,7 @@ fn append_until_the_end(port: u16, list: u64, from: u64) -> Appended {
     appended
 }
 
-/// The number of elements of a list, which must be 1, 2, 3 ….
+/// Checks that the elements of a list are 1, 2, 3 …, and returns their number.
 fn elements(client: &mut Client, list: u64) -> u64 {
     client.send(format!("LRANGE list:{list} 0 -1\r\n"));
     let count: u64 = client.line().strip_prefix('*').unwrap().parse().unwrap();
@@ -1468,8 +1475,8 @@ fn kill_in_a_loop(policy: &str) -> u32 {
         let writers: Vec<_> = (0..WRITERS)
             .map(|list| std::thread::spawn(move || append_until_the_end(port, list, from[list as usize])))
             .collect();
-        // The load lasts longer than a second, so that some writes are older than that, and differs from
-        // round to round.
+        // The load lasts longer than a second, so that some writes are older than a second at the end. Its
+        // duration differs from round to round.
         let load = Duration::from_millis(3000 + u64::from(rounds) * 37 % 400);
         let since = Instant::now();
         let mut client = server.client();
@@ -1519,8 +1526,8 @@ fn a_killed_process_keeps_all_but_the_last_second_under_everysec() {
     assert!(kill_in_a_loop("everysec") > 1);
 }
 
-/// Reads the set's size repeatedly, and increments a number after the pop; returns the number of these
-/// writes that were acknowledged before the server died.
+/// Reads the set's size repeatedly until the pop has left `left` members, and increments a number after that.
+/// Returns the number of increments that were acknowledged before the server died.
 fn count_behind_a_pop(port: u16, left: u64) -> u64 {
     use std::io::Write;
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -1544,7 +1551,8 @@ fn count_behind_a_pop(port: u16, left: u64) -> u64 {
     }
 }
 
-/// The commands of a large pop are logged over many iterations, and later writes follow in the file.
+/// The commands of a large pop are logged over many iterations, and writes after the pop must follow these
+/// commands in the file.
 #[test]
 fn a_process_that_is_killed_amid_a_large_pop_has_all_of_it_ahead_of_what_follows_or_neither() {
     let (members, popped) = (120_000_u64, 100_000_u64);

@@ -1,5 +1,5 @@
-//! Loading the append-only file, end to end: what clients see during a load, what ends it, and DEBUG
-//! LOADAOF. `key-load-delay` slows the load, until it is set to 0.
+//! Loading the append-only file, end to end: what clients see during a load, what ends a load, and DEBUG
+//! LOADAOF. The parameter `key-load-delay` slows a load until a test sets it to 0.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, until};
 use std::process::Command;
@@ -30,7 +30,7 @@ fn appended(keys: u32) -> Dir {
     dir
 }
 
-/// A server that loads the files in `dir`, so slowly that the load does not end by itself.
+/// Starts a server that loads the files in `dir`, so slowly that the load does not end by itself.
 fn loading(dir: &Dir, arguments: &[&str]) -> Server {
     let port = free_port();
     let mut command = Command::new(BINARY);
@@ -136,7 +136,7 @@ fn loadaof_brings_what_was_appended() {
         client.send("SET c 1\r\nDEL c\r\nDEBUG LOADAOF\r\nDBSIZE\r\n").expect("+OK\r\n:1\r\n+OK\r\n:2\r\n");
         assert_eq!(client.send("DEBUG DIGEST\r\n").line(), digest);
         assert!(server.log.wait("Append Only File loaded by DEBUG LOADAOF").is_some());
-        // LOADAOF again: slowly while another client is connected, and then during a rewrite.
+        // The file is loaded twice more: slowly while another client is connected, and then during a rewrite.
         client.check("CONFIG SET key-load-delay 1000000", "+OK\r\n").send("DEBUG LOADAOF\r\n");
         until("the load", || (other.info("loading") == "1").then_some(()));
         other.check("PING", LOADING).check("DEBUG LOADAOF", LOADING);
@@ -196,11 +196,12 @@ fn a_restart_shows_where_in_the_history_of_replication_the_data_stand() {
     let mut client = server.client();
     assert_eq!(client.info("master_replid2"), replid);
     assert_ne!(client.info("master_replid"), replid);
-    // A PING may have followed in the stream.
+    // The primary may have written a PING to the stream after `offset` was read.
     let resumed = client.info_number("master_repl_offset");
     assert!(resumed >= offset, "{resumed} after {offset}");
     assert_eq!(client.info_number("second_repl_offset"), resumed + 1);
-    // Without a replica the history continues under this run's id, for a replica that returns.
+    // Even without a replica, the history continues under the id of this run, so that a replica that returns
+    // can continue the history.
     client.check("SET b 1", "+OK\r\n");
     let (replid, offset) = (client.info("master_replid"), client.info_number("master_repl_offset"));
     assert!(offset > resumed);

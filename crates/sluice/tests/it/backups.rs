@@ -1,5 +1,6 @@
 //! Backups as in `docs/operating.md`: the document's code blocks are run, and the files are restored by our
-//! server and by the reference. A folder serves as the object store, which curl writes and reads by `file:`.
+//! server and by the reference. A folder serves as the object store, which curl writes and reads through URLs
+//! with `file:`.
 
 use crate::common::guide::{Bash, block, reference, reference_tool};
 use crate::common::{BINARY, Client, Dir, Server, free_port, until};
@@ -28,7 +29,7 @@ fn filled(more: &[&str]) -> Server {
     server
 }
 
-/// Whether this machine has the tools of the blocks; prints a note if not.
+/// Whether this machine has the tools that the code blocks use; prints a note if not.
 fn has_tools() -> bool {
     let has_curl = Command::new("curl").arg("--version").output().is_ok();
     let has_cli = reference_tool("valkey-cli").is_some();
@@ -38,13 +39,13 @@ fn has_tools() -> bool {
     has_curl && has_cli
 }
 
-/// The servers that restore: ours, and the reference if there is one.
+/// The server programs that restore the backups: ours, and the reference if there is one.
 fn restorers() -> Vec<String> {
     let reference = reference().map(|path| path.display().to_string());
     [BINARY.to_owned()].into_iter().chain(reference).collect()
 }
 
-/// Runs a block that restores, with each server; checks the keys.
+/// Runs a code block that restores a backup, once with each server, and checks the keys.
 fn restored(bash: &mut Bash, name: &str, store: &str, copy: &str) {
     for server in restorers() {
         let (folder, port) = (Dir::new(), free_port());

@@ -82,7 +82,7 @@ fn nodes(client: &mut Client) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Waits until a node knows exactly these ids, all of them connected.
+/// Waits until a node knows exactly the nodes with these ids, and is connected to all of them.
 #[track_caller]
 fn knows(client: &mut Client, ids: &[&str]) {
     until("the nodes to know each other", || {
@@ -106,7 +106,7 @@ fn two_nodes_meet_and_know_each_other_again_after_a_kill() {
     meet(&mut here, two.server.port, two.bus);
     knows(&mut here, &[&first, &second]);
     knows(&mut there, &[&first, &second]);
-    // Another process may not use the file, whatever its ports.
+    // Another process may not use the node's file, whatever ports the process has.
     let arguments = [of_node(free_port()), vec!["--dir".to_owned(), one.server.dir.join("")]].concat();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (_, refused, is_well) =
@@ -140,7 +140,7 @@ fn a_node_of_the_reference_and_one_of_ours_meet_either_way() {
     for client in [&mut first, &mut second, &mut theirs] {
         knows(client, &ids);
     }
-    // Each pair of nodes has two links, one dialled by each of the two.
+    // Each pair of nodes has two links, because each node opens one to the other.
     let links = |client: &mut Client| {
         client.send("CLUSTER LINKS\r\n");
         let count = client.line();
@@ -149,8 +149,8 @@ fn a_node_of_the_reference_and_one_of_ours_meet_either_way() {
         count
     };
     until("two links with each", || (links(&mut first) == "*4" && links(&mut theirs) == "*4").then_some(()));
-    // The reference does not start on a file of ours. (The reverse is not tested, because the reference loses
-    // the lock on its own file with its first save.)
+    // The reference does not start with a file that a node of ours is using. (The reverse is not tested,
+    // because the reference loses the lock on its own file with its first save.)
     let stock_in_ours = Command::new(std::env::var("SLUICE_PEER_SERVER").unwrap())
         .args(["--port", &free_port().to_string(), "--dir", &one.server.dir.join("")])
         .args(["--cluster-enabled", "yes"])
@@ -197,7 +197,8 @@ fn to_bus(port: u16) -> TcpStream {
     stream
 }
 
-/// Whether the other end closes the connection. Its earlier output and unread input do not matter.
+/// Whether the other end closes the connection. What the other end has sent, or has not read, does not
+/// matter.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
@@ -212,13 +213,13 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     let mut client = node.client();
     let id = id_of(&mut client);
     let before = client.info_number("used_memory");
-    // Invalid messages: the connection ends.
+    // An invalid message ends the connection.
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &head(15, 0), &head(2_255, 1), &head(4, 0x8004)] {
         let mut stream = to_bus(node.bus);
         stream.write_all(bytes).unwrap();
         assert!(is_closed(&mut stream), "{bytes:?}");
     }
-    // Impossible lengths: the bytes are skipped.
+    // The bytes of a message with an impossible length are skipped.
     let mut long = Vec::new();
     for kind in [0, 3, 4, 9, 0x8004, 0x800a] {
         let mut stream = to_bus(node.bus);
@@ -233,7 +234,8 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     client.check("PING", "+PONG\r\n");
     let grown = client.info_number("used_memory") - before;
     assert!(grown < 8 * 1024 * 1024, "24 MiB of nothing made {grown} bytes");
-    // The message is cut at many lengths; half of the connections are closed then, the others stay open.
+    // A message is cut off at many lengths. Half of the connections are then closed, and the others stay
+    // open.
     let whole = [head(2_256, 0), vec![0; 2_240]].concat();
     let mut left_behind = Vec::new();
     for at in (0..whole.len()).step_by(97) {
@@ -249,10 +251,10 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     let grown = client.info_number("used_memory") - before;
     assert!(grown < 16 * 1024 * 1024, "{grown} bytes more");
     assert_eq!(id_of(&mut client), id);
-    // The messages created no node: handshakes are not saved, and time out.
+    // The file has no node from these messages, because handshakes are not saved, and time out.
     let file = std::fs::read_to_string(node.server.dir.join("nodes.conf")).unwrap();
     assert_eq!(file.lines().count(), 2, "{file}");
-    // The node can still meet others.
+    // The node can still meet other nodes.
     let other = Node::start(&[]);
     meet(&mut client, other.server.port, other.bus);
     until("a node beside the noise", || {
@@ -260,7 +262,7 @@ fn hostile_bytes_at_the_bus_leave_the_node_as_it_was() {
     });
 }
 
-/// Twenty thousand messages with a valid beginning, of any type and content.
+/// Sends twenty thousand messages with a valid beginning, of any type and content.
 fn random_packets(bus: u16) {
     let mut rng = Rng::new(20_000);
     let mut stream = to_bus(bus);
@@ -278,7 +280,8 @@ fn random_packets(bus: u16) {
         }
         bytes.truncate(length as usize);
         if rng.below(2) == 0 && length >= 2_256 {
-            // Like a message of an unknown node: ids are readable, and little else is random.
+            // This message resembles one of an unknown node: ids are readable, and few of the other bytes are
+            // random.
             bytes[16..].iter_mut().for_each(|byte| *byte = if rng.below(16) == 0 { *byte } else { 0 });
             bytes[40..80].fill(b'a');
         }
@@ -356,7 +359,7 @@ fn a_start_that_cannot_be_a_node_says_why() {
     assert_eq!(std::fs::read_to_string(dir.join("nodes.conf")).unwrap(), damaged);
 }
 
-/// Makes the next save of a node fail: a folder takes the name of the temporary file.
+/// Makes the next save of a node fail, because a folder takes the name of the temporary file.
 fn block_saves(node: &Node) {
     let temporary = node.server.dir.join(&format!("nodes.conf.tmp-{}", node.server.child.id()));
     // The first save may still be running.

@@ -4,7 +4,7 @@ use crate::common::{self, Client, Dir, Server, free_port, run};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-/// Standard error of a start that fails.
+/// The standard error of a start, which must fail.
 fn failure(arguments: &[&str], input: &str) -> String {
     let (out, err, success) = run(arguments, input);
     assert!(!success, "{out}{err}");
@@ -160,7 +160,8 @@ fn files_include_others_and_later_lines_win() {
     assert_eq!(client.info("config_file"), main);
 }
 
-/// Standard output and error of a check, without the lines about directives that have no effect.
+/// Standard output and error of `--check-config`, and whether it succeeded. Lines about directives without
+/// effect are left out.
 fn check(arguments: &[&str]) -> (String, String, bool) {
     let (out, err, success) = run(&[&["--check-config"], arguments].concat(), "");
     let kept = out.lines().filter(|line| !line.contains("no effect"));
@@ -227,7 +228,8 @@ fn a_check_tries_addresses_without_taking_them() {
              configuration is valid: {file}\n"
         )
     );
-    // Another port: a child that another test has just started may hold the listener for a moment longer.
+    // Another port is used, because a child process that another test has just started may hold the listener
+    // for a moment longer.
     let port = free_port();
     let file = dir.file("a.conf", &format!("port {port}\nbind 127.0.0.1 192.0.2.1 0.0.0.0\n"));
     let (_, err, success) = check(&[&file]);
@@ -336,7 +338,7 @@ fn the_working_directory_has_an_absolute_name() {
     assert_eq!(client.config("dir"), format!("{home}/sub"));
 }
 
-/// A relative path of an `include` is resolved in the `dir` before it, not in a later one.
+/// A relative path of an `include` is resolved in the folder of the preceding `dir` line, not of a later one.
 #[test]
 fn a_folder_is_entered_where_its_line_stands() {
     let dir = Dir::new();
@@ -363,7 +365,7 @@ fn a_folder_is_entered_where_its_line_stands() {
     }
 }
 
-/// Neither a start nor a check shows a secret, whatever is wrong with its line.
+/// Neither a start nor a check shows a secret, whatever is wrong with the line that contains the secret.
 #[test]
 fn no_error_of_a_configuration_shows_a_secret() {
     let dir = Dir::new();
@@ -418,7 +420,7 @@ fn the_port_can_change_while_connections_stay() {
         std::net::TcpStream::connect(("127.0.0.1", first)).is_err().then_some(())
     });
     assert_eq!(client.info("listener0"), format!("name=tcp,bind=127.0.0.1,port={second}"));
-    // Each change opens a listener and closes the other: the server must not confuse any two of them.
+    // Each change opens a listener and closes the previous one; the server must never confuse two listeners.
     for _ in 0..1200 {
         client.check(&format!("CONFIG SET port {first}"), "+OK\r\n");
         client.check(&format!("CONFIG SET port {second}"), "+OK\r\n");
@@ -627,7 +629,8 @@ fn keepalive_reaches_the_socket() {
     let mut client = server.client();
     client.check("PING", "+PONG\r\n");
     let own = client.stream.local_addr().unwrap().port();
-    // The timer field of /proc/net/tcp: 02 is keepalive. At the server's end our port is the remote one.
+    // In the timer field of /proc/net/tcp, 02 means keepalive. In the line for the server's end, our port is
+    // the remote one.
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let (local, remote) = (format!(":{:04X}", server.port), format!(":{own:04X}"));
     let line = table.lines().find(|line| {

@@ -4,8 +4,8 @@
 use crate::common::primary::{Link, PlayedPrimary, REPLID, snapshot};
 use crate::common::{self, Client, Server, until};
 
-/// A replica that has requested the snapshot at offset 100 of the history, with its connections: the main
-/// channel and that of the snapshot.
+/// A replica that has requested the snapshot at offset 100 of the history, with its two connections, the main
+/// channel and the channel for the snapshot.
 struct Sync {
     server: Server,
     primary: PlayedPrimary,
@@ -56,7 +56,7 @@ fn pushes(from: usize, to: usize) -> Vec<u8> {
     (from..to).flat_map(|n| common::request(&[b"RPUSH", b"list", n.to_string().as_bytes()])).collect()
 }
 
-/// The list must hold the numbers below `to`, in order.
+/// Checks that the list holds the numbers below `to`, in order.
 fn numbered(client: &mut Client, to: usize) {
     until("the stream", || (client.send("LLEN list\r\n").line() == format!(":{to}")).then_some(()));
     let elements = (0..to).map(|n| n.to_string()).map(|n| format!("${}\r\n{n}\r\n", n.len()));

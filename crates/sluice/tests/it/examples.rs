@@ -1,5 +1,5 @@
-//! The files of `examples/`, tested as far as any machine can: commands, files and health checks of the
-//! containers, run as processes.
+//! The files of `examples/`, tested as far as this is possible on any machine: the commands, files and health
+//! checks of the containers are used with ordinary processes.
 
 mod parts;
 mod yaml;
@@ -106,8 +106,8 @@ fn scraped(example: &Example) {
     }
 }
 
-/// The output of the image's health check for a server, with these variables: `None` if the
-/// server is healthy.
+/// The output of the image's health check for a server, with these arguments and environment variables;
+/// `None` if the server is healthy.
 fn unwell(server: &Server, words: &[&str], variables: &[(&str, &str)]) -> Option<String> {
     let bash = Bash::new();
     bash.program("healthcheck", include_str!("../../../../packaging/container/healthcheck"));

@@ -48,8 +48,8 @@ fn two_of_ours_exchange_their_roles_again_and_again() {
     assert_eq!(a.info_number("sync_full") + b.info_number("sync_full"), 1);
 }
 
-/// The target has acknowledged the whole stream before it is asked to take over: from then on the stream must
-/// not grow, because the target would lack the addition.
+/// The target has acknowledged the whole stream before it is asked to take over. After that the stream must
+/// not grow, because the target would lack the new bytes.
 #[test]
 fn idle_servers_exchange_their_roles_without_a_full_copy() {
     let (first, second) = (Server::start(&[]), Server::start(&[]));
@@ -79,7 +79,7 @@ fn a_transaction_that_waits_for_the_failover_is_refused_behind_it() {
     let (mut a, mut b) = (first.client(), second.client());
     follow(&mut b, &mut a, first.port);
     second.signal("STOP");
-    // The replica cannot acknowledge this write.
+    // The replica cannot acknowledge this write, because its process is suspended.
     a.check("SET a 1", "+OK\r\n");
     let mut writer = first.client();
     writer.check("MULTI", "+OK\r\n").check("SET a 2", "+QUEUED\r\n");

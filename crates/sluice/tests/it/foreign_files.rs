@@ -1,5 +1,5 @@
-//! Moving back: files and streams that this server writes after loading files of other servers are loaded
-//! by the reference, if the environment names one. `crates/engine/tests/it/foreign_files.rs` checks for
+//! Moving back: the reference, if the environment names one, must load the files and streams that this server
+//! writes after it has loaded files of other servers. `crates/engine/tests/it/foreign_files.rs` checks for
 //! all files, without a reference, that no foreign records are written.
 
 use crate::common::reference::Reference;
@@ -68,6 +68,6 @@ fn the_reference_loads_what_is_written_behind_files_of_other_servers() {
     }
 }
 
-/// There is one full sync for this many files: it takes as long as a hundred files, and the same code writes
-/// both.
+/// There is one full synchronisation for this many files, because it takes as long as a hundred files, and
+/// the same code writes files and streams.
 const FULL_COPIES_EVERY: u64 = 12;

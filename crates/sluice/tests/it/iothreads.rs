@@ -1,5 +1,5 @@
-//! I/O threads, end to end: guarantees to clients while threads start and end. All tests run again with
-//! queues between the threads that hold two messages, so that every overflow occurs.
+//! I/O threads, end to end: guarantees to clients while threads start and end. All tests run once more with
+//! queues between the threads that hold only two messages, so that every overflow occurs.
 
 use crate::common::feeds::Feeds;
 use crate::common::{self, Client, Server, request, until};
@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 const WORKERS: &[&str] = &["--io-threads", "4", "--io-threads-always-active", "yes"];
 
-/// Environment variable of a test build: the main thread keeps up to this many connections, instead of giving
-/// them to I/O threads.
+/// Environment variable that only a test build reads. It makes the main thread keep up to this many
+/// connections, instead of giving them to I/O threads.
 const KEPT: &str = "SLUICE_TEST_KEPT";
-/// Environment variable of a test build: the server's threads poll for work before they sleep.
+/// Environment variable that only a test build reads. It makes the server's threads poll for work before they
+/// sleep.
 const SPIN: &str = "SLUICE_TEST_SPIN";
 
-/// A server whose threads look for work before they sleep; `None` in a build without switches.
+/// Starts a server whose threads poll for work before they sleep; returns `None` in a build without switches.
 fn with_spinning_threads(more: &[&str]) -> Option<Server> {
     if !common::has_switches() {
         return None;
@@ -38,12 +39,12 @@ fn with_io_threads(more: &[&str]) -> Server {
     server
 }
 
-/// Number of descriptors of the process.
+/// Number of open descriptors of the server's process.
 fn descriptors_of(server: &Server) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count()
 }
 
-/// Names of the server's threads, without the allocator's, whose number varies.
+/// Names of the server's threads, without the allocator's threads, whose number varies.
 fn threads_of(server: &Server) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let names = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -63,8 +64,8 @@ impl Counting {
         Counting { client: server.client(), sent: 0, got: 0, rng: Rng::new(seed) }
     }
 
-    /// Sends a pipeline of random depth in random pieces, and reads its replies. `false` when
-    /// the connection ended.
+    /// Sends a pipeline of random depth in random pieces, and reads the replies. Returns `false` if the
+    /// connection has ended.
     fn round(&mut self) -> bool {
         let depth = [1, 1, 2, 16, 200][self.rng.below(5) as usize];
         let mut bytes = Vec::new();
@@ -86,7 +87,7 @@ impl Counting {
         true
     }
 
-    /// A bulk string; `None` at the end of the connection, which may cut a string.
+    /// Reads a bulk string; returns `None` at the end of the connection, even in the middle of a string.
     fn answer(&mut self) -> Option<Vec<u8>> {
         let mut header = Vec::new();
         while !header.ends_with(b"\r\n") {
@@ -106,7 +107,7 @@ impl Counting {
     }
 }
 
-/// Clients that send requests until stopped; more than one for each thread.
+/// Clients that send requests until they are stopped, several in each thread of the test.
 struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<u64>>,
@@ -269,7 +270,7 @@ fn regress_4376_a_request_that_waits_runs_once_wherever_its_connection_goes() {
             client.send("ECHO first\r\nINCR n\r\nECHO last\r\n").expect("$5\r\nfirst\r\n");
         }
         until("all wait", || (control.info_number("blocked_clients") == 6).then_some(()));
-        // The connections move while they wait, and the pause ends during the move.
+        // The connections move while their requests wait, and the pause ends during the move.
         let threads = 1 + round % 4;
         control
             .send(format!("CONFIG SET io-threads {threads}\r\nCLIENT UNPAUSE\r\n"))
@@ -482,11 +483,12 @@ fn a_monitor_sees_every_command_in_order_while_threads_change() {
     reader.join().unwrap();
 }
 
-/// Requests the data as an old replica does, and skips the snapshot; the stream follows.
+/// Requests the data with SYNC, as an old replica does, and skips the snapshot. After it, the connection
+/// receives the replication stream.
 fn replica(server: &Server) -> Client {
     let mut replica = server.client();
     replica.send("SYNC\r\n");
-    // Line ends before the snapshot show that the server is still working.
+    // The server may send line ends before the snapshot, to show that it is still working.
     let line = replica.line();
     let len: usize = line.trim_start().strip_prefix('$').unwrap().parse().unwrap();
     let mut snapshot = vec![0; len];
@@ -494,7 +496,7 @@ fn replica(server: &Server) -> Client {
     replica
 }
 
-/// The next command of a stream.
+/// The next command of a replication stream.
 fn next_command(replica: &mut Client) -> Vec<String> {
     let count: usize = replica.line().strip_prefix('*').unwrap().parse().unwrap();
     let word = |replica: &mut Client| {
@@ -606,19 +608,21 @@ fn busy_connections_are_shared_out_again() {
     let server = with_io_threads(&[]);
     let mut control = server.client();
     let mut clients: Vec<Client> = (0..12).map(|_| server.client()).collect();
-    // Slow to parse, and nothing to execute: only the I/O thread is busy, on any machine.
+    // These requests are slow to parse and leave nothing to execute, so that only the I/O thread is busy, on
+    // any machine.
     let request = request(&[&b"ECHO"[..]; 2000]);
     let error = "-ERR wrong number of arguments for 'echo' command\r\n";
     let work = request.repeat(10);
     let times = |control: &mut Client| -> [f64; 3] {
         [1, 2, 3].map(|n| control.info(&format!("used_active_time_io_thread_{n}")).parse().unwrap())
     };
-    // The distribution of idle connections depends on the time of their arrival: the times of requests
-    // show the I/O thread of each connection. One of three I/O threads has at least four of the twelve
-    // connections, and these are kept busy from now on.
+    // The distribution of idle connections depends on the time of their arrival, so the test finds the I/O
+    // thread of each connection by the times that requests take. One of three I/O threads has at least four
+    // of the twelve connections, and these are kept busy from now on.
     let mut of_thread = [const { Vec::new() }; 3];
     for mut client in clients.drain(..) {
-        // An I/O thread publishes its time after its reply, and reading it costs some time itself.
+        // An I/O thread publishes its time only after the reply, and reading the times costs some time
+        // itself.
         let busiest = until("the time of a request", || {
             let before = times(&mut control);
             for _ in 0..4 {
@@ -637,8 +641,8 @@ fn busy_connections_are_shared_out_again() {
         .map(|mut client| {
             let (stop, work) = (stop.clone(), work.clone());
             std::thread::spawn(move || {
-                // Several requests are outstanding: on a busy machine a client that waits for its reply
-                // sends the next request late, and its I/O thread would be idle meanwhile.
+                // Several requests are outstanding, because on a busy machine a client that waits for its
+                // reply sends the next request late, and until then its I/O thread would be idle.
                 for _ in 0..8 {
                     client.send(&work);
                 }
@@ -715,9 +719,9 @@ fn an_idle_upload_gives_its_room_back() {
     client.send("\r\n").expect("+OK\r\n").check("STRLEN k", ":1000000\r\n");
 }
 
-/// Everything at once, for several seeds: threads that start and end, clients that are killed and paused,
-/// readers that do not read, limits. Replies and messages stay in order on every open connection, none is
-/// missing or repeated, and afterwards nothing leaks.
+/// Many things happen at once, for several seeds: threads start and end, clients are killed and paused,
+/// readers do not read, and limits are exceeded. On every open connection, replies and messages must stay in
+/// order, and none may be missing or repeated. Nothing may leak.
 #[test]
 fn chaos_leaves_order_and_nothing_else() {
     chaos_on(with_io_threads(CHAOS_LIMIT));
@@ -866,7 +870,7 @@ fn chaos(server: &Server, control: &mut Client, seed: u64) {
             }
             2 => {
                 let mut reader = server.client();
-                // The client requests more than its output limit, and reads none of it.
+                // The client requests more bytes than its output limit allows, and reads none of them.
                 let _ = reader.stream.write_all("GET big\r\n".repeat(60).as_bytes());
                 lazy.push(reader);
             }
@@ -953,7 +957,7 @@ fn io_threads_without_work_sleep(server: &Server) {
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
-    // A replica receives a PING each second: a clock that needs no request.
+    // A replica receives a PING each second, so it serves as a clock that needs no requests.
     let mut replica = replica(server);
     let ping = |replica: &mut Client| while next_command(replica)[0] != "ping" {};
     ping(&mut replica);
@@ -964,7 +968,7 @@ fn io_threads_without_work_sleep(server: &Server) {
     assert!(used <= 10, "{used} hundredths of a second in two seconds of idling");
 }
 
-/// A server whose append-only file is durable `delay_us` after each write.
+/// Starts a server whose append-only file is durable only `delay_us` microseconds after each write.
 fn with_slow_log(arguments: &[&str], delay_us: u64) -> Server {
     Server::start_in(common::Dir::new(), |command| {
         command.args(arguments).args(["--appendonly", "yes", "--appendfsync", "always"]);
@@ -1003,7 +1007,7 @@ fn io_c5_nothing_is_told_before_it_is_durable() {
             }
             assert!(began.elapsed() >= delay, "written after {:?}", began.elapsed());
         }
-        // Output for a client that has requested nothing waits as well.
+        // Output for a client that has requested nothing waits for the disk as well.
         let mut monitor = server.client();
         monitor.check("MONITOR", "+OK\r\n");
         let began = Instant::now();
@@ -1037,8 +1041,8 @@ fn a_connection_that_ends_while_its_replies_are_not_durable_ends_behind_them() {
     }
 }
 
-/// A server with I/O threads whose replies take `delay_us`; a client that has sent `sent`, whose first
-/// command has been executed; and another client.
+/// A server with I/O threads whose replies to writes wait `delay_us` microseconds for the disk; a client that
+/// has sent `sent`, of which the first command has been executed; and another client.
 fn executed_and_not_told(sent: &str, delay_us: u64) -> (Server, Client, Client) {
     let server = with_slow_log(WORKERS, delay_us);
     let (mut client, mut control) = (server.client(), server.client());
@@ -1103,7 +1107,7 @@ fn a_client_of_an_io_thread_executes_a_batch_ahead_of_the_disk_and_not_more() {
             calls.parse::<u64>().ok()
         };
         let calls = until("it is executed", || of_get(&control.info_text()));
-        // After the delay all of them may have been executed.
+        // After the delay all requests may have been executed.
         assert!(calls <= 1_000 || began.elapsed() > delay, "{calls}");
         client.expect("+OK\r\n");
         for _ in 0..5_000 {
@@ -1113,7 +1117,7 @@ fn a_client_of_an_io_thread_executes_a_batch_ahead_of_the_disk_and_not_more() {
 }
 
 /// Many clients get a push in the iteration in which their connections begin to move and the server is
-/// told to shut down. All must receive it, whatever the direction of the move.
+/// told to shut down. All must receive the push, whatever the direction of the move.
 #[test]
 fn a_push_to_a_connection_on_its_way_is_sent_even_at_shutdown() {
     for (before, after) in [("no", "io-threads 4 io-threads-always-active yes"), ("yes", "io-threads 1")] {
@@ -1165,8 +1169,8 @@ fn a_connection_that_leaves_and_cannot_send_is_received_from() {
     }
 }
 
-/// With io_uring, bytes arrive after the event loop was told to detach a connection: they may exceed the
-/// limit of a blocked client, which closes it during its move.
+/// With io_uring, bytes may still arrive after the event loop was told to detach a connection. If they exceed
+/// the limit of a blocked client, the client is closed during the move of its connection.
 #[test]
 fn a_connection_that_is_shut_on_its_way_ends() {
     let options = ["--event-loop", "io_uring", "--client-query-buffer-limit", "1mb"];

@@ -42,7 +42,7 @@ fn limits_of_strangers_end_with_the_password() {
     let many = [&[b"MSET".as_slice()], [b"k".as_slice(); 12].as_slice()].concat();
     let large: [&[u8]; 3] = [b"SET", b"k", &[b'x'; 20_000]];
     early.send(request(&many)).expect("+OK\r\n").send(request(&large)).expect("+OK\r\n");
-    // The client never authenticated itself, so the limits apply again with the next password.
+    // The client never authenticated itself, so the limits apply again once there is a password again.
     control.check("CONFIG SET requirepass other", "+OK\r\n");
     early
         .send(request(&many))
@@ -55,7 +55,7 @@ fn a_stranger_that_does_not_read_is_cut_off() {
     let server = Server::start(&["--requirepass", "secret"]);
     let mut stranger = server.client();
     let line = "PING\r\n".repeat(1000);
-    // The kernel buffers some replies; after them the server keeps few bytes.
+    // The kernel buffers some replies; beyond these, the server keeps only few bytes of output.
     until("the end of the connection", || stranger.stream.write_all(line.as_bytes()).is_err().then_some(()));
     let mut control = server.client();
     control.check("AUTH secret", "+OK\r\n");
@@ -137,7 +137,8 @@ fn who_has_priority_is_served_ahead_of_those_that_came_before() {
     let loops = ["epoll", "poll", "io_uring"].into_iter();
     let missing = |name: &&str| *name != "io_uring" || common::has_io_uring();
     for name in loops.filter(missing) {
-        // There are no I/O threads: while one wakes, the other connections would become clients.
+        // There are no I/O threads, because while one of them wakes, the other connections would become
+        // clients.
         let words = ["--tcp-backlog", "2048", "--priority-subnets", "127.0.0.2", "--io-threads", "1"];
         let server = Server::start(&[&words[..], &["--event-loop", name]].concat());
         server.signal("STOP");
@@ -278,7 +279,7 @@ fn limit_descriptors(server: &Server, count: u32) -> bool {
     set_descriptors(server, &format!("{count}:"))
 }
 
-/// Sets both limits, `soft:hard`, or one of them.
+/// Sets both limits of descriptors, `soft:hard`, or one of them; returns whether this was possible.
 fn set_descriptors(server: &Server, limits: &str) -> bool {
     let (nofile, pid) = (format!("--nofile={limits}"), server.child.id().to_string());
     let status = std::process::Command::new("prlimit").args(["--pid", &pid, &nofile]).status();
@@ -287,7 +288,8 @@ fn set_descriptors(server: &Server, limits: &str) -> bool {
 
 #[test]
 fn threads_that_cannot_start_leave_the_server_as_it_was() {
-    // Root could raise the limit again, as the server does when threads need descriptors.
+    // The server must not have root's rights, because root could raise the limit again, as the server does
+    // when threads need descriptors.
     let shell = "[ $(id -u) != 0 ] && exec \"$@\"; exec setpriv --bounding-set=-sys_resource \"$@\"";
     if !std::process::Command::new("setpriv").arg("--version").output().is_ok_and(|out| out.status.success())
     {
@@ -301,7 +303,8 @@ fn threads_that_cannot_start_leave_the_server_as_it_was() {
         command.args(["--io-threads", "1", "--io-threads-always-active", "no"]);
     });
     let mut client = server.client();
-    // Open descriptors have the lowest numbers, so a limit that equals their count allows no other.
+    // Open descriptors have the lowest numbers, so a limit that equals their count allows no further
+    // descriptor.
     let mut others: Vec<Client> = (0..30).map(|_| server.client()).collect();
     for other in &mut others {
         other.check("PING", "+PONG\r\n");
@@ -313,7 +316,8 @@ fn threads_that_cannot_start_leave_the_server_as_it_was() {
     }
     client.check("CONFIG SET io-threads 4", "+OK\r\n");
     assert!(server.log.wait("Could not start all I/O threads").is_some());
-    // The loop sleeps between requests: a loop that spins makes many iterations for each.
+    // The event loop must sleep between requests; a loop that spins would make many iterations for each
+    // request.
     let before = client.info_number("eventloop_cycles");
     let asked = 50;
     for _ in 0..asked {
@@ -338,8 +342,8 @@ fn without_descriptors_new_clients_wait_and_old_ones_are_served() {
     }
     let mut new = server.client();
     new.send("PING\r\n");
-    // io_uring applies the limit at the time the accept was armed: then the new connection is
-    // accepted at once.
+    // io_uring applies the limit that was in force when the accept was armed, so it accepts the new
+    // connection at once.
     if !common::is_on_io_uring() {
         assert!(server.log.wait("Accepting client connection: Too many open files").is_some());
     }
@@ -355,7 +359,7 @@ fn regress_an_auth_that_was_paused_counts_for_the_parser() {
         let server = Server::start(&[&["--requirepass", "secret"], more].concat());
         let mut control = server.client();
         let mut client = server.client();
-        // All commands wait, UNPAUSE too: the pause ends by its timeout.
+        // All commands wait, CLIENT UNPAUSE too, so the pause ends by its timeout.
         control.check("AUTH secret", "+OK\r\n").check("CLIENT PAUSE 300 ALL", "+OK\r\n");
         client.send(request(&[b"AUTH", b"secret"])).expect("+OK\r\n");
         // The request is larger than the limit before AUTH.

@@ -1,5 +1,5 @@
-//! A live migration from another kind of server while clients write: REPLICAOF from Redis,
-//! every type, no lost write.
+//! A live migration from Redis while clients write. Our server becomes a replica of Redis by REPLICAOF,
+//! receives values of every type, and must lose no write.
 //!
 //! `SLUICE_REDIS_SERVERS` names the Redis binaries, separated by colons; `redis-server-8` beside the binary
 //! of `SLUICE_PEER_SERVER` and `redis-server` on the path are used too. If none exists, the test prints a
@@ -28,7 +28,7 @@ fn binaries() -> Vec<PathBuf> {
     all
 }
 
-/// A Redis, killed on drop.
+/// A running Redis server, killed on drop.
 struct Redis {
     child: Child,
     port: u16,
@@ -58,7 +58,8 @@ impl Drop for Redis {
     }
 }
 
-/// A write of a random type. Keys are few, so that values outgrow their small encodings.
+/// Sends a write to a value of a random type. There are few keys, so that values outgrow their small
+/// encodings.
 fn write(client: &mut Client, rng: &mut Rng) {
     let (key, number) = (rng.below(12), rng.below(1_000_000));
     let text = "v".repeat(rng.below(80) as usize);
@@ -109,7 +110,7 @@ fn words(client: &mut Client, line: &str) -> Vec<String> {
 }
 
 /// Every key with its type, its expiry and a digest of its value. A sorted set has its members and scores in
-/// place of the digest: Redis 7.0 digests the longest text of a score.
+/// place of the digest, because Redis 7.0 digests the longest text of a score.
 fn contents(client: &mut Client) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for key in words(client, "KEYS *") {
@@ -184,7 +185,7 @@ fn fields_that_expire_in_redis_8_arrive_with_their_expiries() {
     };
     let redis = Redis::start(&binary);
     let mut theirs = Client::to("127.0.0.1", redis.port);
-    // A listpack, and a hash table.
+    // The small hash is a listpack, and the large one a hash table.
     for (key, fields) in [("small", 3), ("large", 700)] {
         for i in 0..fields {
             theirs.check(&format!("HSET {key} f{i} {i}"), ":1\r\n");

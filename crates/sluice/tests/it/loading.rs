@@ -1,5 +1,5 @@
-//! Loading, end to end: what clients see during a load, and what ends it. `key-load-delay` slows the
-//! load, until it is set to 0.
+//! Loading, end to end: what clients see during a load, and what ends a load. The parameter `key-load-delay`
+//! slows a load until a test sets it to 0.
 
 use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, until};
 use std::os::unix::net::UnixDatagram;
@@ -18,7 +18,7 @@ fn saved(keys: u32) -> Dir {
     dir
 }
 
-/// A server that loads the file in `dir`, and does not finish by itself.
+/// Starts a server that loads the file in `dir`, so slowly that the load does not end by itself.
 fn loading(dir: &Dir, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
     let port = free_port();
     let mut command = Command::new(BINARY);
@@ -31,7 +31,7 @@ fn loading(dir: &Dir, arguments: &[&str], environment: &[(&str, &str)]) -> Serve
     server
 }
 
-/// Removes the delay of a load, and waits for its end.
+/// Removes the delay of a load, and waits for the end of the load.
 fn let_go(client: &mut Client) {
     client.check("CONFIG SET key-load-delay 0", "+OK\r\n");
     until("the end of the load", || (client.info("loading") == "0").then_some(()));
@@ -79,7 +79,7 @@ fn clients_are_told_that_data_are_loading_and_served_when_they_are_there() {
     let size = std::fs::metadata(dir.join("dump.rdb")).unwrap().len();
     assert_eq!(client.info("loading_total_bytes"), size.to_string());
     assert!(client.info("loading_rdb_used_mem").parse::<u64>().unwrap() > 0);
-    // Pipelines of many requests, also of other clients.
+    // Other clients send pipelines of many requests, too.
     let mut others: Vec<Client> = (0..20).map(|_| server.client()).collect();
     for other in &mut others {
         other.send("PING\r\n".repeat(100));
@@ -109,7 +109,7 @@ fn reload_lets_the_main_thread_answer_meanwhile_and_replies_at_its_end() {
     let_go(&mut other);
     client.expect("+OK\r\n+PONG\r\n");
     assert_eq!(client.send("DEBUG DIGEST\r\n").line(), digest);
-    // A load that adds to the existing keys, whose memory stays in place.
+    // This load adds to the existing keys, whose memory stays in place.
     client.check("CONFIG SET key-load-delay 1000000", "+OK\r\n");
     client.send("DEBUG RELOAD NOSAVE NOFLUSH MERGE\r\nDBSIZE\r\n");
     until("the load", || (other.info("loading") == "1").then_some(()));
@@ -183,8 +183,8 @@ fn reload_of_a_file_that_is_not_there_or_no_good_leaves_a_server_that_serves() {
     client.check("GET a", "$1\r\n1\r\n");
     std::fs::write(dir.join("dump.rdb"), b"garbagegarbage").unwrap();
     client.check("DEBUG RELOAD NOSAVE", failed).check("GET a", "$1\r\n1\r\n");
-    // An incomplete file is noticed only at its end, when the old data are gone: the server is empty, and
-    // refuses to overwrite the file.
+    // An incomplete file is noticed only at its end, when the old data are gone. The server is then empty,
+    // and refuses to overwrite the file.
     client.check("SAVE", "+OK\r\n");
     let whole = std::fs::read(dir.join("dump.rdb")).unwrap();
     std::fs::write(dir.join("dump.rdb"), &whole[..whole.len() - 1]).unwrap();
@@ -203,7 +203,7 @@ fn memory_is_counted_while_it_is_loaded() {
     let server = loading(&dir, &[], &[]);
     let mut client = server.client();
     let used = |client: &mut Client| client.info("used_memory").parse::<i64>().unwrap();
-    // INFO reads the memory at the beginning of a load of some milliseconds, and at its end.
+    // The load takes some milliseconds; one INFO reads the memory at its beginning, others until its end.
     client.send("CONFIG SET key-load-delay 0\r\nINFO memory\r\n").expect("+OK\r\n").bulk_reply();
     until("the end of the load", || (client.info("loading") == "0").then_some(()));
     let after = used(&mut client);
@@ -215,7 +215,7 @@ fn memory_is_counted_while_it_is_loaded() {
     let server = loading(&dir, &[], &[("SLUICE_TEST_PARTS", "1")]);
     let mut client = server.client();
     let_go(&mut client);
-    // The parts are summed only from some time after the start.
+    // The memory of the parts of the server is summed only from some time after the start.
     let unexplained = until("the parts", || {
         let text = String::from_utf8(client.bulk("INFO debug")).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("memory_unexplained_bytes:"));

@@ -1,7 +1,7 @@
 //! Tests of the whole server, one module for each part, in one program, so that shared code is built once.
 //!
 //! `cargo xtask test` runs all of them with the default configuration, and many modules once more with
-//! another one, an arm (`xtask/src/test/arms.rs`).
+//! another configuration, which is called an arm (`xtask/src/test/arms.rs`).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::disallowed_methods, reason = "the server under test lives in real time")]
 

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Client, Dir, Server, until};
 
-/// Entries of 125 size classes, which are 8 bytes apart, up to about 1,024 bytes.
+/// Writes an entry of each of 125 size classes, which are 8 bytes apart, up to about 1,024 bytes.
 fn one_key_of_each_size(client: &mut Client) {
     for size in 0..125 {
         client.check(&format!("SET key:{size:03} {}", "v".repeat(3 + size * 8)), "+OK\r\n");
@@ -17,13 +17,14 @@ fn memory_that_no_entry_uses_is_fragmentation_and_not_used() {
     let before = client.info_number("used_memory");
     one_key_of_each_size(&mut client);
     let added = client.info_number("used_memory") - before;
-    // The entries alone take some 62 KiB; other buffers of some 20 KiB are allocated and freed meanwhile.
+    // The entries alone take some 62 KiB; other buffers of some 20 KiB are allocated and freed during the
+    // writes.
     assert!((24 << 10..=256 << 10).contains(&added), "{added} bytes more");
-    // Each size class has reserved its own chunk, more than 100 MiB together; most of this is untouched, so
-    // it is no fragmentation either.
+    // Each size class has reserved a chunk of its own. Together the chunks have more than 100 MiB, but most
+    // of these bytes are untouched, so they do not count as fragmentation either.
     let fragmented = client.info_number("allocator_frag_bytes");
     assert!((0..8 << 20).contains(&fragmented), "{fragmented} bytes");
-    // Memory that was in use before is fragmentation.
+    // Memory that entries have used before counts as fragmentation.
     for key in 0..20_000 {
         client.send(format!("SET many:{key:05} {}\r\n", "v".repeat(500)));
         client.expect("+OK\r\n");
@@ -63,7 +64,7 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
     for (size, count) in [(100, 450_000), (2_000, 30_000), (300_000, 400)] {
         let value = "v".repeat(size);
         for batch in 0..count / 100 {
-            // No inline requests, which are limited to 64 KiB.
+            // The requests are not inline, because inline requests are limited to 64 KiB.
             let request = |n| {
                 let key = format!("{size}:{}", batch * 100 + n);
                 format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${size}\r\n{value}\r\n", key.len())
@@ -72,7 +73,7 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
             client.send(requests);
             client.expect("+OK\r\n".repeat(100));
         }
-        // Memory for receiving the requests is free again.
+        // The test waits until the memory for receiving the requests is free again.
         until("memory at its limit", || {
             let used = client.info_number("used_memory");
             (LIMIT * 85 / 100..=LIMIT + (1 << 20)).contains(&used).then_some(())
@@ -80,7 +81,8 @@ fn eviction_keeps_memory_at_its_limit_and_takes_no_more_than_it_has_to() {
         assert!(client.info_number("evicted_keys") > 0);
         client.check(&format!("EXISTS {size}:{}", count - 1), ":1\r\n");
     }
-    // About as many large values as the limit has room for; some of the others are equally recent.
+    // About as many large values are left as the limit has room for; some are missing, because keys with
+    // smaller values are equally recent.
     client.send("KEYS 300000:*\r\n");
     let left: i64 = client.line().strip_prefix('*').unwrap().parse().unwrap();
     assert!((90..140).contains(&left), "{left}");
@@ -148,15 +150,15 @@ fn the_allocators_background_thread_runs_when_it_is_wanted() {
     assert_eq!(allocator_threads(&without), 0);
 }
 
-/// A server that sums the parts of memory at the end of each iteration.
+/// Starts a server that adds up the memory of its parts at the end of each iteration.
 fn summing_server(arguments: &[&str]) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(arguments).env("SLUICE_TEST_PARTS", "1");
     })
 }
 
-/// Waits until the parts of memory add up to the used memory within 2 %: threads may still be freeing deleted
-/// values.
+/// Waits until the memory of the parts adds up to the used memory, within 2 %. A wait is needed because
+/// threads may still be freeing deleted values.
 fn check_parts(client: &mut Client, when: &str) {
     until(&format!("explained memory: {when}"), || {
         let info = String::from_utf8(client.bulk("INFO debug")).unwrap();
@@ -195,7 +197,8 @@ fn parts_add_up(arguments: &[&str]) {
     check_parts(&mut client, "values");
     client.check("SETRANGE pages 900000 x", ":900001\r\n");
     check_parts(&mut client, "a string in pages");
-    // More scripts than are kept, each with another text: replaced scripts must be freed.
+    // More scripts are executed than the server keeps, each with another text. The scripts that the server
+    // drops must be freed.
     for number in 0..800 {
         let text = format!("{number}:{}", "t".repeat(2000));
         client.check(&format!("EVAL \"return #'{text}'\" 0"), format!(":{}\r\n", text.len()));

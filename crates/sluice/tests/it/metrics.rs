@@ -10,7 +10,7 @@ use std::process::Command;
 
 const OPEN_METRICS: &str = "Accept: application/openmetrics-text;version=1.0.0\r\n";
 
-/// A reply: its head, and its body.
+/// Sends a request; returns the head and the body of the reply.
 fn ask(port: u16, request: &str) -> (String, String) {
     let mut stream = connect(port);
     stream.write_all(request.as_bytes()).unwrap();
@@ -31,7 +31,7 @@ fn get(port: u16, path: &str, headers: &str) -> (String, String) {
     ask(port, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}\r\n"))
 }
 
-/// A scrape that must succeed.
+/// Scrapes the endpoint, which must succeed; returns the samples.
 fn scrape(port: u16) -> MetricSamples {
     let (head, body) = get(port, "/metrics", OPEN_METRICS);
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}\n{body}");
@@ -42,7 +42,7 @@ fn number(samples: &MetricSamples, name: &str) -> f64 {
     samples.get(name).unwrap_or_else(|| panic!("no {name}"))[0].1
 }
 
-/// A server with an endpoint, and the endpoint's port.
+/// Starts a server with a metrics endpoint; returns the server and the endpoint's port.
 fn start(more: &[&str]) -> (Server, u16) {
     let port = free_port();
     let text = port.to_string();
@@ -94,7 +94,7 @@ fn the_endpoint_is_switched_on_and_off_while_the_server_runs() {
         client.check("CONFIG SET metrics-port 0", "+OK\r\n");
         until("the port to close", || (!listens(ports[1])).then_some(()));
     }
-    // A port that is in use is an error, and nothing changes.
+    // A port that is in use leads to an error, and nothing changes.
     client.check(&format!("CONFIG SET metrics-port {}", ports[0]), "+OK\r\n");
     client.send(format!("CONFIG SET metrics-port {}\r\n", server.port));
     let error = client.line();
@@ -194,7 +194,7 @@ fn a_load_and_a_script_do_not_keep_the_numbers_back() {
     let mut client = server.client();
     client.check("CONFIG SET key-load-delay 0", "+OK\r\n");
     until("the end of the load", || (client.info("loading") == "0").then_some(()));
-    // A script that does not end: it is executed in slices, and numbers are sampled between them.
+    // A script that does not end is executed in slices, and the metrics are sampled between the slices.
     client.send("EVAL \"while true do end\" 0\r\n");
     let slices = until("a sample during the script", || {
         let samples = scrape(metrics_port);
@@ -227,7 +227,7 @@ fn a_main_thread_that_stands_still_leaves_the_last_numbers() {
     until("a fresh sample", || (number(&scrape(port), "sluice_sample_age_seconds") < 1.0).then_some(()));
 }
 
-/// The reply to an invalid request; the end of the connection counts as a reply.
+/// The reply to an invalid request; empty if the server only closes the connection.
 fn answer_to(port: u16, bytes: &[u8]) -> String {
     let mut stream = connect(port);
     // The server may have closed the connection before all is sent.
@@ -256,7 +256,7 @@ fn hostile_requests_are_refused_and_others_are_served_beside_them() {
     let megabyte = format!("{head}X: {}\r\n\r\n", "y".repeat(1 << 20));
     let answer = answer_to(port, megabyte.as_bytes());
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
-    // Connections that send nothing, or nearly nothing, and stay open.
+    // These connections send nothing, or nearly nothing, and stay open.
     let strangers: Vec<TcpStream> = (0..common_limit()).map(|_| connect(port)).collect();
     for stranger in strangers.iter().step_by(2) {
         let _ = (&*stranger).write_all(b"GET ");
@@ -269,7 +269,7 @@ fn hostile_requests_are_refused_and_others_are_served_beside_them() {
     scrape(port);
 }
 
-/// Number of connections to open: a quarter of this process's descriptors, at most 5,000.
+/// Number of connections to open: a quarter of the descriptors that this process may have, but at most 5,000.
 fn common_limit() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let open = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -305,14 +305,14 @@ fn the_endpoint_speaks_tls_with_the_certificates_of_the_server() {
     let offer = Offer { certificate: Some(&prometheus), ..Offer::default() };
     let mut tls = TlsClient::open(port, &offer);
     let mut reply = tls.send(request).receive(100).unwrap();
-    // The reply ends with the connection.
+    // The end of the connection marks the end of the reply.
     reply.extend(tls.receive(10_000_000).unwrap());
     let reply = String::from_utf8(reply).unwrap();
     assert!(reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.contains("\nredis_up 1\n"), "{reply}");
     // Requests in plain text are not answered.
     assert!(!answer_to(port, request.as_bytes()).contains("HTTP/1.1"));
     let mut client = server.client();
-    // Certificates are required: other addresses are allowed, as long as this is so.
+    // Addresses other than loopback are allowed as long as clients must show certificates.
     client.check("CONFIG SET metrics-bind 0.0.0.0", "+OK\r\n");
     client.send("CONFIG SET tls-auth-clients no\r\n");
     assert!(client.line().contains("other than loopback"));
@@ -320,7 +320,7 @@ fn the_endpoint_speaks_tls_with_the_certificates_of_the_server() {
     scrape(port);
 }
 
-/// Names of metrics in a text with other content.
+/// The names of the metrics that a text mentions.
 fn metric_names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("redis_") || word.starts_with("sluice_")).collect()
@@ -335,7 +335,7 @@ fn every_metric_of_the_alerts_and_of_the_board_is_in_a_scrape() {
     client.check("SET key value", "+OK\r\n");
     client.send("NOSUCH\r\n").line();
     until("a replica", || client.info("slave0").contains("state=online").then_some(()));
-    // All requests within a second get the same sample: the replica may appear only in the next one.
+    // All requests within a second get the same sample, so the replica may appear only in the next sample.
     let shown = until("a sample with the replica in it", || {
         let shown = [primary_port, replica_port, node_port].map(|port| get(port, "/metrics", "").1).concat();
         shown.contains("slave_state=\"online\"").then_some(shown)

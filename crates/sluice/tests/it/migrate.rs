@@ -1,4 +1,4 @@
-//! MIGRATE between real servers: ours to ours, and to the reference and back.
+//! MIGRATE between real servers: from a server of ours to another, and to the reference and back.
 
 use crate::common::reference::Reference;
 use crate::common::{Client, Server, free_port, until};
@@ -11,7 +11,7 @@ fn digest(client: &mut Client, key: &str) -> String {
     client.line()
 }
 
-/// A key of each type, a small and a large one.
+/// Writes a small and a large value of each type; returns their keys.
 fn fill(client: &mut Client) -> Vec<String> {
     let mut keys = Vec::new();
     for (name, count) in [("small", 3), ("large", 3000)] {
@@ -37,7 +37,7 @@ fn fill(client: &mut Client) -> Vec<String> {
     keys
 }
 
-/// Moves every key there and back, and compares.
+/// Moves every key to the other server and back, and compares the values.
 fn there_and_back(here: &mut Client, port: u16, there: &mut Client, back: u16) {
     let keys = fill(here);
     let before: Vec<String> = keys.iter().map(|key| digest(here, key)).collect();
@@ -119,7 +119,7 @@ fn migrations_one_after_the_other_have_one_thread_and_two_at_once_have_two() {
         here.check(&format!("MIGRATE 127.0.0.1 {} k 0 5000 REPLACE", second.port), "+OK\r\n");
         assert_eq!(count(), 1);
     }
-    // The target is stopped, so that two migrations are in progress at once.
+    // The target is suspended, so that two migrations are in progress at once.
     second.signal("STOP");
     here.check("MSET k v l w", "+OK\r\n");
     here.send(format!("MIGRATE 127.0.0.1 {} k 0 20000 REPLACE\r\n", second.port));

@@ -1,8 +1,9 @@
 //! Moving in: `--check-move` against real servers and against hostile ones, and the commands of
 //! `docs/moving-in.md`, which are extracted from the document and run.
 //!
-//! The old server is the reference that `SLUICE_PEER_SERVER` names, and each of `SLUICE_REDIS_SERVERS`;
-//! if there is none, a server of ours. Without the reference's client a few lines of bash replace it.
+//! The old servers are the reference that `SLUICE_PEER_SERVER` names and each server in
+//! `SLUICE_REDIS_SERVERS`, or a server of ours if there are none. If the reference's client is missing, a few
+//! lines of bash replace the client.
 
 use crate::common::certificates::{Certificate, arguments};
 use crate::common::guide::{Bash, block, reference, reference_tool};
@@ -104,7 +105,7 @@ impl Shell {
     }
 }
 
-/// Values of every type: a write, and a read with its reply.
+/// For values of every type: the write, and a read with the expected reply.
 pub const DATA: &[(&str, &str, &str)] = &[
     ("SET text hello", "GET text", "$5\r\nhello\r\n"),
     ("SET number 17 EX 100000", "INCR number", ":18\r\n"),
@@ -125,7 +126,7 @@ fn fill(client: &mut Client) {
     for (write, _, _) in DATA {
         client.send(format!("{write}\r\n"));
         assert!(!client.line().starts_with('-'), "{write}");
-        // XADD answers with a text that has one more line.
+        // The reply to XADD is a bulk string, which has a second line.
         if write.starts_with("XADD") {
             client.line();
         }
@@ -241,7 +242,7 @@ fn a_server_under_sentinel_is_replaced() {
     check_data(&mut ours);
 }
 
-/// A Sentinel, killed on drop.
+/// A running Sentinel, killed on drop.
 struct Watching(Child);
 
 impl Drop for Watching {
@@ -270,7 +271,8 @@ fn the_guide_asks_first() {
 /// A text that no output may contain.
 pub const SECRET: &str = "plantedsecret";
 
-/// Runs `--check-move` for the server on a port: standard output and error, and the exit status.
+/// Runs `--check-move` for the server on a port; returns standard output and error as one text, and the exit
+/// status.
 pub fn check_move(port: u16, more: &[&str]) -> (String, i32) {
     let target = format!("127.0.0.1:{port}");
     let output = Command::new(BINARY)
@@ -316,7 +318,7 @@ fn a_server_with_something_of_everything_is_judged_without_its_secrets() {
             status == 0 && json.starts_with("{\"target\":\"127.0.0.1:") && json.contains("\"status\":0"),
             "{json}"
         );
-        // A user with few rights.
+        // The check is run as a user with few rights.
         theirs.check(
             &format!("ACL SETUSER little on >{SECRET} ~a* -@all +info +scan +select +type"),
             "+OK\r\n",
@@ -351,14 +353,14 @@ fn a_server_that_speaks_tls_is_judged() {
     drop(server);
 }
 
-/// A server that accepts one connection and runs `serve` on it.
+/// Starts a server that accepts one connection and runs `serve` on it; returns its port and its thread.
 fn hostile(serve: impl Fn(TcpStream) + Send + 'static) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     (port, std::thread::spawn(move || serve(listener.accept().unwrap().0)))
 }
 
-/// After some input sends `head`, and then `again` repeatedly, as long as the peer reads.
+/// Waits for some input, sends `head`, and then sends `again` repeatedly as long as the peer reads.
 fn flood(mut stream: TcpStream, head: &[u8], again: &[u8]) {
     let _ = stream.read(&mut [0; 64]);
     let piece = again.repeat(64 * 1024 / again.len());
@@ -368,7 +370,7 @@ fn flood(mut stream: TcpStream, head: &[u8], again: &[u8]) {
     }
 }
 
-/// Sends a text, one byte after each 20 ms without input, as long as the peer reads.
+/// Sends a bulk string slowly, one byte every 20 ms or after each input, as long as the peer reads.
 fn drip(mut stream: TcpStream) {
     stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let mut sent = stream.write_all(b"$1000\r\n");
@@ -416,7 +418,7 @@ fn answers_of_wrong_types_are_not_judged() {
         let (port, thread) = hostile(move |mut stream| {
             let mut room = [0; 65536];
             while let Ok(len @ 1..) = stream.read(&mut room) {
-                // One reply for each request.
+                // The server sends one reply for each request.
                 let requests = room[..len].iter().filter(|byte| **byte == b'*').count();
                 if stream.write_all(answer.repeat(requests.max(1)).as_bytes()).is_err() {
                     break;

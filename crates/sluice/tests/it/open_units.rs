@@ -3,8 +3,8 @@
 
 use super::common::{self, Client, Dir, Server};
 
-/// Sends an EXEC that pauses between its two writes. The server has begun the EXEC when it has answered
-/// the queued commands, or begins it in the same batch.
+/// Sends a transaction whose EXEC pauses between two writes. Once the server has answered the queued
+/// commands, it has begun the EXEC, or begins it in the same batch.
 fn begin(client: &mut Client, ms: u64) {
     client.send(format!("MULTI\r\nRPUSH l a\r\nDEBUG STAND-STILL {ms}\r\nRPUSH l b\r\nEXEC\r\n"));
     client.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");

@@ -22,14 +22,15 @@ fn the_log_tells_what_an_operator_asks() {
         " * Ready to accept connections tcp".into(),
     ];
     in_order.iter().for_each(|part| assert!(server.log.wait(part).is_some(), "{part}"));
-    // The position of the line depends on the time needed to determine the counter's frequency.
+    // The position of this line in the log depends on the time needed to determine the frequency of the
+    // clock's counter.
     assert!(server.log.wait(" * monotonic clock: ").is_some());
     server.client().send("SHUTDOWN NOSAVE\r\n");
     let text = server.log.all();
     let positions: Vec<_> = in_order.iter().map(|part| text.find(part)).collect();
     assert!(positions.is_sorted(), "{positions:?}\n{text}");
     let day = text.split(" * Sluice is starting").next().unwrap().rsplit('\n').next().unwrap();
-    // `pid:M 20 Nov 2026 06:54:17.222`
+    // The line begins with the process id, the role and the time, as in `pid:M 20 Nov 2026 06:54:17.222`.
     let words: Vec<&str> = day.split(' ').collect();
     assert_eq!(words.iter().map(|w| w.len()).collect::<Vec<_>>()[1..], [2, 3, 4, 12], "{day}");
 }
@@ -123,7 +124,7 @@ fn a_daemon_leaves_its_parent_and_its_terminal() {
     assert_eq!(std::fs::read_to_string(server.dir.path().join("pid")).unwrap(), format!("{pid}\n"));
     let log = std::fs::read_to_string(server.dir.path().join("log")).unwrap();
     assert!(log.lines().all(|line| line.starts_with(&format!("{pid}:M "))), "{log}");
-    // Fields 6 and 7: a session of its own, and no terminal.
+    // Fields 6 and 7 show that the process has a session of its own and no terminal.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     assert_eq!((fields[3], fields[4]), (pid.as_str(), "0"));
@@ -191,8 +192,8 @@ fn an_alarm_shows_where_the_main_thread_is_and_the_server_goes_on() {
     server.log.wait("DEBUG LOG: asleep").unwrap();
     server.signal("ALRM");
     server.log.wait("Received SIGALRM").unwrap();
-    // The load address of the binary varies; its name and an offset are printed for addr2line. The
-    // process title, which is written over the program's arguments, is not part of the name.
+    // The load address of the binary varies, so the report shows the name of the binary and an offset, for
+    // addr2line. The process title, which is written over the program's arguments, is not part of the name.
     let frame = server.log.wait("(+0x").unwrap();
     assert!(frame.starts_with("sluice-server(+0x"), "{frame}");
     server.log.wait("STACK TRACE DONE").unwrap();
@@ -212,7 +213,7 @@ fn the_end_that_a_signal_asks_for_waits_for_a_paused_cron_and_can_be_aborted() {
     client.check("PING", "+PONG\r\n").check("SHUTDOWN ABORT", "+OK\r\n");
     server.log.wait("Shutdown manually aborted").unwrap();
     client.check("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n");
-    // The next signal counts as the first again.
+    // The next signal counts as a first signal again.
     server.signal("INT");
     server.log.wait("Received SIGINT scheduling shutdown").unwrap();
     client.send("DEBUG PAUSE-CRON 0\r\n").expect("+OK\r\n").expect_end();
@@ -264,7 +265,8 @@ fn a_fault_inside_the_allocator_is_reported_with_names_of_functions() {
         return;
     }
     let mut server = Server::start_in(Dir::new(), |command| {
-        // The fault occurs in the main thread's arena of the allocator, so the main thread has to receive.
+        // The fault occurs in the main thread's arena of the allocator, so the main thread has to receive the
+        // requests.
         command.env("SLUICE_TEST_ALLOCATOR_FAULT", "1").args(["--io-threads", "1"]);
     });
     let value = "v".repeat(1 << 20);
@@ -276,7 +278,7 @@ fn a_fault_inside_the_allocator_is_reported_with_names_of_functions() {
             break;
         }
     }
-    // The report need not show the main thread's stack: a thread that starts late may fault first.
+    // The report need not show the main thread's stack, because a thread that starts late may fault first.
     assert_report(&mut server, &["crashed by signal: 11", "src/allocator.rs", "_rjem_je_"]);
     assert_eq!(server.wait().signal(), Some(11), "and not by the alarm of a report that hangs");
 }
@@ -297,7 +299,7 @@ fn debug_can_end_the_server_in_every_bad_way() {
 #[test]
 fn debug_starts_the_server_again_in_its_own_place() {
     let dir = Dir::new();
-    // The path is valid only in the first folder: `dir` changes the folder.
+    // The path is valid only in the folder of the start, because `dir` changes the folder.
     dir.file("own.conf", "dir data\nsave 3600 1\n");
     std::fs::create_dir(dir.path().join("data")).unwrap();
     let port = free_port();
@@ -387,7 +389,7 @@ fn the_kernel_is_told_whom_to_kill() {
     let own = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap();
     server.client().check("CONFIG SET oom-score-adj no", "+OK\r\n");
     assert_eq!(read(), own);
-    // A server that starts as a replica, with the value of a replica.
+    // A server that starts as a replica has the value of a replica.
     let server = Server::start(&[
         "--oom-score-adj",
         "absolute",
@@ -411,7 +413,7 @@ fn the_title_tells_what_the_process_is() {
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
     };
     assert_eq!(read(&server), format!("{BINARY} 127.0.0.1:{}", server.port));
-    // Longer than the arguments were: the title continues in the memory of the environment.
+    // This title is longer than the arguments were, so it continues in the memory of the environment.
     let long = "x".repeat(300);
     server.client().check(&format!("CONFIG SET proc-title-template \"{long} {{port}}\""), "+OK\r\n");
     assert_eq!(read(&server), format!("{long} {}", server.port));
@@ -449,7 +451,7 @@ fn an_iteration_that_only_waited_is_told_from_one_that_worked() {
     });
     let worked = client.info_number("eventloop_iteration_max_cpu_usec");
     assert!((0..50_000).contains(&worked), "{worked} of {slept}");
-    // The maximum is reset: the next one need not be larger.
+    // The maximum is reset, so the next maximum may be smaller.
     client.check("CONFIG RESETSTAT", "+OK\r\n");
     let longest_us = client.info_number("eventloop_duration_max");
     assert!((1..slept).contains(&longest_us), "{longest_us} of {slept}");
@@ -475,8 +477,8 @@ fn replies_beyond_one_turn_of_sending_come_whole_and_the_end_waits_for_them() {
     let mut first = server.client();
     first.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len())).send(&value).send("\r\n");
     first.expect("+OK\r\n");
-    // Replies of 12 MiB, three times what one iteration sends; then as much again during the server's
-    // shutdown.
+    // The replies have 12 MiB, three times what one iteration sends. The second time they are sent during the
+    // server's shutdown.
     for ends in [false, true] {
         let mut readers: Vec<Client> = (0..12).map(|_| server.client()).collect();
         for reader in &mut readers {

@@ -58,7 +58,7 @@ fn a_large_value_comes_and_goes_whole_and_is_counted_once() {
     reply.extend_from_slice(&value);
     reply.extend_from_slice(b"\r\n");
     client.check("GET big", &reply);
-    // A request that arrives together with the end of the large value is not taken as part of it.
+    // A request that arrives together with the end of the large value is not taken as part of the value.
     let mut both = set.clone();
     both.extend_from_slice(b"STRLEN big\r\nPI");
     client.send(&both).expect("+OK\r\n:16777216\r\n");
@@ -97,7 +97,7 @@ fn large_values_in_pieces_and_pipelines_are_stored_to_the_byte() {
         let writer = std::thread::spawn(move || {
             for part in sent.chunks(piece) {
                 std::io::Write::write_all(&mut out, part).unwrap();
-                // All earlier bytes have been received by now.
+                // When PING is answered, the server has received all earlier bytes.
                 pace.check("PING", "+PONG\r\n");
             }
         });
@@ -232,8 +232,8 @@ fn a_client_that_ended_before_a_push_is_not_served() {
         // readiness after that of the waiting client.
         let mut pusher = server.client();
         until("all are there", || (control.info_number("connected_clients") == 3).then_some(()));
-        // While the server is stopped both connections become ready, so that one iteration of its event loop
-        // finds both.
+        // While the server's process is suspended, both connections become ready, so that one iteration of
+        // its event loop finds both.
         server.signal("STOP");
         let ports = (waiting.stream.local_addr().unwrap().port(), server.port);
         drop(waiting);
@@ -247,7 +247,7 @@ fn a_client_that_ended_before_a_push_is_not_served() {
 }
 
 /// Whether the server's kernel has acknowledged that the client has closed the connection between these
-/// ports: the client's end is in state FIN_WAIT2 (5), or no longer listed.
+/// ports. The client's end is then in state FIN_WAIT2 (5), or no longer listed.
 fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let (local, remote) = (format!(":{local:04X}"), format!(":{remote:04X}"));
@@ -259,8 +259,8 @@ fn the_end_has_arrived((local, remote): (u16, u16)) -> bool {
     table.lines().filter_map(state).all(|state| state == "05")
 }
 
-/// A client library checks an idle connection for its end before it uses the connection again, so the end
-/// must be there when the killer has its reply.
+/// A client library checks an idle connection for its end before it uses the connection again, so the killed
+/// client's connection must have ended when the killer has its reply.
 #[test]
 fn a_killed_client_is_closed_before_its_killer_is_told() {
     let server = Server::start(&[]);
@@ -365,8 +365,8 @@ fn an_idle_connection_holds_no_buffers() {
     until("their room for input is given back", || {
         let after = control.info_number("used_memory");
         let each = (after - before) / clients.len() as i64;
-        // A session and its connection take about 660 bytes; up to 256 KiB in total are kept for the next
-        // ones.
+        // A session and its connection take about 660 bytes; up to 256 KiB in total are kept for later
+        // sessions.
         (each < 1024 + (256 << 10) / clients.len() as i64).then_some(())
     });
 }

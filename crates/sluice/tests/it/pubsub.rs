@@ -67,7 +67,8 @@ fn client_of_version_3(server: &Server) -> Client {
 fn messages_of_many_channels_keep_their_order_on_io_threads() {
     let server = Server::start(&["--io-threads", "3", "--io-threads-always-active", "yes"]);
     let channels = ["a", "b", "c"];
-    // Each client subscribes to the channels whose bits are set in its number; every second one uses RESP3.
+    // Each client subscribes to the channels whose bits are set in half of its number; every second client
+    // uses RESP3.
     let mut all: Vec<(usize, Client)> = (0..16)
         .map(|n| (n / 2, if n % 2 == 0 { server.client() } else { client_of_version_3(&server) }))
         .collect();
@@ -80,8 +81,8 @@ fn messages_of_many_channels_keep_their_order_on_io_threads() {
         }
     }
     let mut publisher = server.client();
-    // The messages go to one channel in runs, and to alternating channels; their texts are short, or long
-    // enough to be shared between the outputs; in total they exceed the buffers of the kernel.
+    // Some messages go to one channel in runs, others to alternating channels. Their texts are short, or long
+    // enough to be shared between the outputs. In total the messages exceed the buffers of the kernel.
     let sent: Vec<(usize, Vec<u8>)> = (0..900)
         .map(|n| ([n / 40 % 3, n % 3][n / 300 % 2], vec![b'a' + (n % 26) as u8; [10, 700, 9000][n % 7 % 3]]))
         .collect();

@@ -6,8 +6,8 @@ use crate::common::{self, Client, Dir, Server, request, until};
 use sluice_persist::rdb::{CompressionMethod, Packer};
 use std::time::{Duration, Instant};
 
-/// A server that follows a primary played by the test, this primary, and the server's connection to it before
-/// the handshake.
+/// Starts a server that follows a primary played by the test; returns the server, the primary, and the
+/// connection between them before the handshake.
 fn following(arguments: &[&str]) -> (Server, PlayedPrimary, Link) {
     let primary = PlayedPrimary::new();
     let server = Server::start(arguments);
@@ -16,7 +16,7 @@ fn following(arguments: &[&str]) -> (Server, PlayedPrimary, Link) {
     (server, primary, link)
 }
 
-/// A server whose link is up, at offset 0.
+/// Like `following`, but with the link up, at offset 0.
 fn synchronised(arguments: &[&str]) -> (Server, PlayedPrimary, Link) {
     let (server, primary, mut link) = following(arguments);
     assert!(link.shake_hands().starts_with("PSYNC "));
@@ -104,7 +104,7 @@ fn a_broken_link_goes_on_where_it_was() {
     link.send(common::request(&[b"SELECT", b"5"]));
     link.send(common::request(&[b"SET", b"a", b"1"]));
     link.acknowledged(23 + 27);
-    // Half of a transaction is lost when the link ends.
+    // The beginning of a transaction is lost when the link ends.
     link.send(common::request(&[b"MULTI"]));
     link.send(common::request(&[b"SET", b"lost", b"1"]));
     drop(link);
@@ -156,8 +156,8 @@ fn d2_no_cron_of_a_second_stands_between_the_last_byte_and_the_load() {
         link.send(&new[20..]);
         up(&mut client);
         least = least.min(begun.elapsed());
-        // After several links in a row that were lost at once, the replica waits before the next: each link
-        // here lasts until an acknowledgement.
+        // After several links in a row that were lost soon after their start, the replica would wait before
+        // the next one. Each link here therefore lasts until an acknowledgement.
         link.acknowledged(700);
     }
     assert!(least < Duration::from_millis(400), "D-2: {least:?}");
@@ -286,7 +286,7 @@ fn expired_keys_are_hidden_and_deleted_by_the_primary_alone() {
     link.send(common::request(&[b"SET", b"stays", b"1"]));
     until("the stream", || (client.send("EXISTS stays\r\n").line() == ":1").then_some(()));
     client.check("GET gone", "$-1\r\n").check("EXISTS gone", ":0\r\n").check("DBSIZE", ":3\r\n");
-    // For the primary the key exists.
+    // For the primary the key still exists, so the replica applies commands to it.
     link.send(common::request(&[b"APPEND", b"gone", b"2"]));
     link.send(common::request(&[b"PERSIST", b"gone"]));
     until("the stream", || (client.send("EXISTS gone\r\n").line() == ":1").then_some(()));
@@ -368,8 +368,8 @@ fn a_restart_goes_on_where_the_snapshot_stands() {
     server.client().check("SELECT 7", "+OK\r\n").check("GET b", "$1\r\n2\r\n").check("GET a", "$1\r\n1\r\n");
 }
 
-/// The base is the received RDB file if it was saved to disk and a base may be an RDB file
-/// (`aof-use-rdb-preamble`). Otherwise, as after a load from memory, a rewrite makes the base.
+/// The base of the new append-only file is the received RDB file if it was saved to disk and a base may be an
+/// RDB file (`aof-use-rdb-preamble`). Otherwise, as after a load from memory, a rewrite makes the base.
 #[test]
 fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     for (load, preamble, reuses) in
@@ -393,7 +393,7 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
         up(&mut client);
         link.send(common::request(&[b"SELECT", b"0"]));
         link.send(common::request(&[b"SET", b"later", b"1"]));
-        // A scheduled rewrite becomes one in progress: hence this order of the two reads.
+        // The fields are read in this order, because a scheduled rewrite becomes one that is in progress.
         until("the new base", || {
             let is_done =
                 client.info("aof_rewrite_scheduled") == "0" && client.info("aof_rewrite_in_progress") == "0";
@@ -405,8 +405,7 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
         let log = server.log.all();
         let is_reused = log.contains("Reused RDB file from primary sync as AOF base file");
         let is_rewritten = log.contains("Background append only file rewriting started");
-        // If the disk has not taken all of the old append-only file when the load ends, a rewrite makes the
-        // base.
+        // If not all of the old append-only file is on disk when the load ends, a rewrite makes the base.
         assert!(is_reused != is_rewritten && (reuses || is_rewritten), "{log}");
         let server = start(&[]);
         let mut client = server.client();
@@ -414,8 +413,8 @@ fn the_append_only_file_begins_again_with_the_data_of_the_primary() {
     }
 }
 
-/// The disk takes seconds for the end of the old append-only file. Clients do not wait for the disk, and a
-/// new append-only file begins after that.
+/// The disk needs seconds to finish the old append-only file. Clients do not wait for the disk, and a new
+/// append-only file begins once the old one is finished.
 #[test]
 fn nobody_waits_for_the_append_only_file_that_a_synchronisation_ends() {
     let dir = Dir::new();
@@ -474,7 +473,7 @@ fn fill(client: &mut Client, marker: &str) {
     client.line();
 }
 
-/// Waits until both have the same data.
+/// Waits until both servers have the same data.
 fn same(a: &mut Client, b: &mut Client) {
     until("the same data", || {
         let [left, right] = [&mut *a, &mut *b].map(|client| client.send("DEBUG DIGEST\r\n").line());
@@ -542,7 +541,8 @@ fn a_snapshot_of_a_replica_says_which_database_its_primary_has_selected() {
     let mut last = third.client();
     last.check(&format!("REPLICAOF 127.0.0.1 {}", server.port), "+OK\r\n");
     up(&mut last);
-    // The primary has no reason to select the database again.
+    // The primary does not select the database again, so the last replica must learn from the snapshot which
+    // database is selected.
     link.send("*3\r\n$3\r\nSET\r\n$6\r\nbehind\r\n$1\r\n1\r\n");
     until("the second key", || (last.info("master_repl_offset") == "87").then_some(()));
     last.check("EXISTS behind", ":0\r\n").check("SELECT 2", "+OK\r\n").check("GET behind", "$1\r\n1\r\n");
@@ -595,7 +595,7 @@ fn swapdb_serves_and_keeps_the_old_data() {
     let mut client = server.client();
     let mut link = again(&primary, link, REPLID);
     let mut bad = snapshot(&[("new", "2")]);
-    // The checksum is wrong: everything before it is read without an error.
+    // Only the checksum is wrong, so everything before it is read without an error.
     let at = bad.len() - 1;
     bad[at] ^= 1;
     link.send(format!("${}\r\n", bad.len()));
@@ -608,8 +608,8 @@ fn swapdb_serves_and_keeps_the_old_data() {
     let mut link = primary.accept();
     assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} 1"));
     client.check("GET old", "$1\r\n1\r\n");
-    // A snapshot of another history: clients are refused during its load, and its failure brings the old data
-    // back.
+    // The next snapshot belongs to another history. Clients are refused during its load, and its failure
+    // brings the old data back.
     let other = "f".repeat(40);
     link.send(format!("+FULLRESYNC {other} 5\r\n$1000\r\nVALKEY080"));
     until("the load", || (client.info("loading") == "1").then_some(()));
@@ -661,7 +661,7 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
         Server::start_in(Dir::new(), |command| {
             command.args(["--dir", &dir.join(""), "--appendonly", "yes"]);
             // The received file becomes the base only if the old append-only file is closed by the end of the
-            // load, which the delay puts off.
+            // load; the delay postpones this end.
             command.args(["--key-load-delay", "1000000"]);
             command.args(["--replicaof", &format!("127.0.0.1 {}", primary.port)]);
         })
@@ -692,8 +692,9 @@ fn a_restart_from_the_append_only_file_goes_on_where_it_stands() {
     client.check("SELECT 3", "+OK\r\n").check("GET b", "$1\r\n2\r\n");
 }
 
-/// The thread of the append-only file starts on the first snapshot only after a second one was received. The
-/// base must nevertheless be the first, because the appended commands continue the first.
+/// The thread of the append-only file begins to handle the first snapshot only after a second one was
+/// received. The base must nevertheless be the first snapshot, because the appended commands continue that
+/// one.
 #[test]
 fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     if !common::has_switches() {
@@ -707,8 +708,8 @@ fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
         })
     };
     let primary = PlayedPrimary::new();
-    // The delay lets the old file be closed by the end of the load: only then does the received file become
-    // the base.
+    // The delay lets the old file be closed by the end of the load, because only then does the received file
+    // become the base.
     let mut server = start(&["--appendonly", "yes", "--key-load-delay", "5000000"], "2000000");
     let mut client = server.client();
     client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.port), "+OK\r\n");
@@ -732,8 +733,8 @@ fn a_second_snapshot_does_not_become_the_base_in_place_of_the_first() {
     server.client().check("GET a", "$1\r\n2\r\n");
 }
 
-/// The primary runs its cron only once a second here: missing data must nevertheless be sent at the speed
-/// of the socket.
+/// The primary runs its cron only once a second here. It must nevertheless send missing data at the speed of
+/// the socket.
 #[test]
 fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
     let primary =
@@ -752,13 +753,13 @@ fn a_replica_that_was_held_up_is_not_fed_at_the_pace_of_the_cron() {
     to_replica.expect("+OK\r\n");
     let begun = Instant::now();
     until("the stream", || (to_replica.info_number("slave_repl_offset") >= end).then_some(()));
-    // At the pace of the cron the 64 MiB would take 32 seconds: a window of 1 MiB each second, and another
-    // one for the acknowledgement of each second.
+    // At the pace of the cron the 64 MiB would take 32 seconds, because each second only a window of 1 MiB
+    // would be sent, and another one after the acknowledgement of that second.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
 }
 
-/// The test plays a 9.2 primary with `repl-compression`: the snapshot is compressed, and so is the stream,
-/// from its first byte on at each of its starts.
+/// The test plays a 9.2 primary with `repl-compression`. The snapshot is compressed, and so is the stream,
+/// from the first byte after each of its starts.
 #[test]
 fn a_primary_may_compress_the_snapshot_and_the_stream() {
     for (load, number) in [("disabled", 1), ("swapdb", 2), ("disabled", 2)] {
@@ -798,8 +799,8 @@ fn a_primary_may_compress_the_snapshot_and_the_stream() {
         let end = commands.len() as u64;
         link.acknowledged(end);
         client.check("STRLEN k", ":100000\r\n");
-        // The link is cut, and continues with a partial synchronization: the compressed stream begins with
-        // its header again.
+        // The link is cut, and continues with a partial synchronization. The compressed stream then begins
+        // with its header again.
         drop(link);
         let mut link = primary.accept();
         assert_eq!(link.shake_hands(), format!("PSYNC {REPLID} {}", end + 1));
@@ -814,7 +815,7 @@ fn a_primary_may_compress_the_snapshot_and_the_stream() {
     }
 }
 
-/// A compressed stream whose frame does not end, in raw blocks.
+/// The commands as a compressed stream of raw blocks, in a frame that does not end.
 fn packed_stream(number: u8, commands: &[u8]) -> Vec<u8> {
     let mut packed = vec![b'V', b'C', b'S', 1, number, 0, 2];
     packed.extend_from_slice(match number {

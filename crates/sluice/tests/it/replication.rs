@@ -29,7 +29,7 @@ fn follow(replica: &Reference, port: u16) -> Client {
     client
 }
 
-/// Waits until both have the same data.
+/// Waits until both servers have the same data.
 fn until_equal(primary: &mut Client, replica: &mut Client) {
     until("equal data", || {
         let same = primary.info("master_repl_offset") == replica.info("master_repl_offset");
@@ -166,8 +166,8 @@ fn a_reference_replica_takes_the_snapshot_on_a_second_channel() {
     let (dir, port) = (Dir::new(), free_port());
     let server = primary(&dir, port, &["--dual-channel-replication-enabled", "yes"]);
     let mut client = server.client();
-    // The delays of the save take two seconds in total; more and shorter ones would take far longer on a busy
-    // machine.
+    // The delays of the save take two seconds in total; more and shorter delays would take far longer on a
+    // busy machine.
     client.check("DEBUG POPULATE 4000 key 100", "+OK\r\n");
     client.check("CONFIG SET rdb-key-save-delay 500", "+OK\r\n");
     let mut replica = reference.client();

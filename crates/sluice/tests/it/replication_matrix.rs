@@ -1,8 +1,9 @@
-//! A replica whose link to its primary is cut in every way, under writes of all types, and that must have
-//! the primary's data in the end.
+//! A replica whose link to its primary is cut in every way while values of all types are written. In the end
+//! the replica must have the primary's data.
 //!
-//! A case is an event of the link × a way of sending × a way of loading × one or two connections. The test
-//! command runs a part of the combinations; `SLUICE_TEST_MATRIX=all` runs all (`cargo xtask deep matrix`).
+//! A case is an event of the link × a way of sending × a way of loading × one or two connections. By default
+//! a part of the combinations is run; with `SLUICE_TEST_MATRIX=all` all of them are (`cargo xtask deep
+//! matrix`).
 
 use crate::common::reference::Reference;
 use crate::common::relay::Relay;
@@ -38,8 +39,8 @@ struct Case {
     dual: bool,
 }
 
-/// All combinations, or each event with each load, while the way of sending and the number of connections
-/// alternate.
+/// All combinations, or, in a partial run, each event with each way of loading, where the way of sending and
+/// the number of connections alternate.
 fn cases() -> Vec<Case> {
     let all = EVENTS.into_iter().enumerate().flat_map(|(e, event)| {
         LOADS.into_iter().enumerate().flat_map(move |(l, load)| {
@@ -54,7 +55,7 @@ fn wants_all() -> bool {
     std::env::var("SLUICE_TEST_MATRIX").is_ok_and(|value| value == "all")
 }
 
-/// A command of a random type, on few keys.
+/// A command that writes a value of a random type, under one of few keys.
 fn command(rng: &mut Rng) -> Vec<u8> {
     let n = rng.below(30);
     let value = "v".repeat(1 + rng.below(200) as usize);
@@ -80,7 +81,7 @@ fn command(rng: &mut Rng) -> Vec<u8> {
     request(&words)
 }
 
-/// Writes until stopped, with replies turned off.
+/// A thread that writes until it is stopped, with replies turned off.
 struct Writer {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<()>,
@@ -155,7 +156,7 @@ fn meet(event: Event, relay: &Relay, primary: &mut Client, replica: &mut Client)
     counts
 }
 
-/// Runs one case; the primary is given by its port and by new clients of it.
+/// Runs one case with the primary on `port`; `client` opens a new connection to this primary.
 fn run(case: Case, seed: u64, port: u16, client: impl Fn() -> Client) {
     let mut primary = client();
     set(&mut primary, "repl-diskless-sync", if case.diskless { "yes" } else { "no" });
@@ -195,17 +196,18 @@ fn run(case: Case, seed: u64, port: u16, client: impl Fn() -> Client) {
         assert!(std::time::Instant::now() < deadline, "{case:?}: the data differ\n{}", server.log.so_far());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The primary counts the stream of a second connection as a partial synchronization.
+    // With a second connection, the primary counts the stream beside the snapshot as a partial
+    // synchronization.
     let by_channels = if case.dual && case.diskless { full } else { 0 };
     let counted = (primary.info_number("sync_full"), primary.info_number("sync_partial_ok"));
     assert_eq!(counted, (full, partial + by_channels), "{case:?}\n{}", server.log.so_far());
     replica.check("EXISTS old", ":0\r\n");
 }
 
-/// The cases of one event with a primary of ours.
+/// Runs the cases of one event with a primary of ours.
 fn primary_of_ours(event: Event) {
-    // Only a run of all combinations takes every pair of event and load mode; others take every second load
-    // mode, in turn for each event.
+    // Only a run of all combinations tests every pair of an event and a load mode. Other runs test every
+    // second load mode, and the choice alternates from event to event.
     let is_run = |at: usize| wants_all() || (at / LOADS.len() + at).is_multiple_of(2);
     let cases = cases().into_iter().enumerate().filter(|(at, case)| case.event == event && is_run(*at));
     for (at, case) in cases {
@@ -214,7 +216,7 @@ fn primary_of_ours(event: Event) {
     }
 }
 
-/// The cases of one event with a primary that is the reference.
+/// Runs the cases of one event with a primary that is the reference.
 fn primary_of_the_reference(event: Event) {
     let step = if wants_all() { 1 } else { LOADS.len() + 1 };
     let cases = (1000..).zip(cases().into_iter().step_by(step));
@@ -224,8 +226,8 @@ fn primary_of_the_reference(event: Event) {
     }
 }
 
-/// A replica has the data of its primary after any event of the link: one test for each event, because
-/// each waits long.
+/// A replica must have the data of its primary after any event of the link. There is one test for each event,
+/// because each test waits long.
 macro_rules! events {
     ($($of_ours:ident, $of_the_reference:ident: $event:expr;)*) => {
         $(

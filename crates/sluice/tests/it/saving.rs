@@ -4,12 +4,13 @@ use crate::common::{self, BINARY, Client, Dir, Server, free_port, has_switches, 
 use std::path::Path;
 use std::process::Command;
 
-/// A server whose files are in `dir`, which outlives the server.
+/// Starts a server whose files are in `dir`, a folder that outlives the server.
 fn server_in(dir: &Dir, arguments: &[&str]) -> Server {
     server_with_fault(dir, arguments, None)
 }
 
-/// A server whose files fail according to a plan, which `crates/storage/src/faulty.rs` describes.
+/// Like `server_in`, but file operations of the server fail according to `plan` (see
+/// `crates/storage/src/faulty.rs`).
 fn server_with_fault(dir: &Dir, arguments: &[&str], plan: Option<&str>) -> Server {
     Server::start_in(Dir::new(), |command| {
         command.args(["--dir", &dir.join("")]).args(arguments);
@@ -75,7 +76,7 @@ fn what_was_saved_is_there_after_a_restart() {
     }
 }
 
-/// A compressed snapshot as the base of an append-only file: written, read, and verified at its end.
+/// A compressed snapshot as the base of an append-only file is written, read, and verified at its end.
 #[test]
 fn a_base_of_the_append_only_file_may_be_compressed() {
     for (compression, number) in [("lz4", 1), ("zstd", 2)] {
@@ -170,7 +171,7 @@ fn a_full_disk_leaves_the_file_before_and_says_so() {
         let renamed = wanted.starts_with("Error moving") || wanted.starts_with("Failed to fsync");
         let left = if renamed { "$3\r\nnew\r\n" } else { "$3\r\nold\r\n" };
         server_in(&dir, &[]).client().check("GET a", left);
-        // The disk works again.
+        // The disk works again, so the next save succeeds.
         client.check("SAVE", "+OK\r\n");
         server_in(&dir, &[]).client().check("GET a", "$3\r\nnew\r\n");
     }
@@ -193,10 +194,12 @@ fn a_signal_does_not_end_a_server_that_cannot_save_and_the_next_one_asks_again()
     server_in(&dir, &[]).client().check("GET a", "$1\r\n1\r\n");
 }
 
-/// Crashes the machine at each step of a save by `command`, and checks the data after the next start.
+/// Simulates a crash of the machine at each file operation of a save by `command`, and checks the data after
+/// the next start.
 fn crash_at_every_step(command: &str, seeds: u32) {
     let (mut old_left, mut new_left) = (0, 0);
-    // The steps of a save of these data: create, two writes, sync, rename, sync of the folder.
+    // A save of these data takes six file operations: create, two writes, sync, rename, and the sync of the
+    // folder.
     for step in 1..=6 {
         for seed in 0..seeds {
             let dir = Dir::new();
@@ -245,7 +248,8 @@ fn bgsave_keeps_the_moment_at_which_it_was_asked_while_writes_go_on() {
     client.check("DEBUG POPULATE 50000 key 100", "+OK\r\n");
     let before = digest(&mut client);
     client.check("BGSAVE", "+Background saving started\r\n");
-    // All data are changed, deleted or moved during the save or after it: the file must not show this.
+    // All data are changed, deleted or moved during the save or after it. The file must not show these
+    // changes.
     for n in 0..2000 {
         client.check(&format!("SET key:{} x", n * 7), "+OK\r\n");
     }
@@ -276,7 +280,7 @@ fn a_disk_that_fails_in_the_background_fails_the_save_and_writes_are_refused() {
     if !has_switches() {
         return;
     }
-    // With many keys a file takes many writes: writes after the failed one must not hide the failure.
+    // With many keys a save takes many writes. The writes after the failed one must not hide the failure.
     for (plan, keys) in [
         ("no-space:1:1:0", 1),
         ("no-space:2:1:0", 1),
@@ -299,7 +303,7 @@ fn a_disk_that_fails_in_the_background_fails_the_save_and_writes_are_refused() {
         let refused = client.send("SET a 2\r\n").line();
         assert!(refused.starts_with("-MISCONF Valkey is configured to save RDB snapshots"), "{refused}");
         client.check("GET a", "$1\r\n1\r\n");
-        // The disk works again.
+        // The disk works again, so the next save succeeds.
         client.check("BGSAVE", "+Background saving started\r\n");
         assert_eq!(bgsave_outcome(&mut client), "ok", "{plan}");
         client.check("SET a 2", "+OK\r\n");
@@ -339,8 +343,8 @@ fn the_second_signal_removes_the_file_of_the_save_at_the_end() {
     server.signal("INT");
     let temporary = format!("temp-{}.rdb", server.child.id());
     until("the file", || names(&dir).contains(&temporary).then_some(()));
-    // The signal handler learns the name soon after the file exists, at a moment that no command shows. The
-    // save takes 100 seconds.
+    // The signal handler learns the name of the file soon after the file exists, at a moment that no command
+    // shows. The save takes 100 seconds.
     std::thread::sleep(std::time::Duration::from_millis(200));
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(1));
@@ -399,7 +403,7 @@ fn a_file_that_is_no_good_ends_the_start() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains(wanted), "{said}");
         assert!(said.ends_with("Fatal error loading the DB, check server logs. Exiting.\n"), "{said}");
-        // Scripts read the last two lines of the log: no line may come between the reason and the final
+        // Scripts read the last two lines of the log, so no line may come between the reason and the final
         // message.
         assert!(!said.contains("Removing the pid file") && !Path::new(&pid_file).exists(), "{said}");
         let is_damaged = said.contains("Terminating server after rdb file reading failure.");
@@ -419,7 +423,7 @@ fn a_file_that_is_no_good_ends_the_start() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// A Path Hash `tree` with one path, and a string `k`.
+/// An RDB file with a Path Hash `tree`, which has one path, and a string `k`.
 const PATH_HASH: &[u8] =
     b"VALKEY081\xfe\x00\x17\x04tree\x01\x02/a\x01\x01f\x01v\x00\x01k\x01v\xff\0\0\0\0\0\0\0\0";
 
@@ -441,7 +445,7 @@ fn files_of_version_81_are_read_and_80_is_written() {
     }
     digests.dedup();
     assert_eq!(digests.len(), 1, "{digests:?}");
-    // A skipped key stays in the file: the file is not overwritten.
+    // A skipped key must stay in the file, so the file is not overwritten.
     let dir = Dir::new();
     std::fs::write(dir.join("dump.rdb"), PATH_HASH).unwrap();
     let server = server_in(&dir, &["--rdb-version-check", "relaxed"]);
@@ -466,12 +470,12 @@ fn a_disk_that_reads_little_at_a_time_or_fails_loses_nothing() {
     client.check("SAVE", "+OK\r\n");
     drop(server);
     let saved = std::fs::read(dir.join("dump.rdb")).unwrap();
-    // Reads return single bytes: the first million of them, or seven from the third on.
+    // The first million reads, or seven reads from the third on, return only a single byte each.
     for plan in ["short-read:1:1000000:0", "short-read:3:7:0"] {
         let server = server_with_fault(&dir, &[], Some(plan));
         assert_eq!(digest(&mut server.client()), before, "{plan}");
     }
-    // The first read fails, or the third.
+    // The first read fails, or the third one.
     for plan in ["read-error:1:1:0", "read-error:3:1:0"] {
         let port = free_port().to_string();
         let mut command = Command::new(BINARY);
@@ -538,7 +542,7 @@ fn a_second_server_that_would_write_the_same_file_is_refused() {
     let reply = client.send("CONFIG SET dbfilename dump.rdb\r\n").line();
     assert!(reply.contains(&format!("process {} holds", first.child.id())), "{reply}");
     drop(other);
-    // A claim ends with its process, however the process ends.
+    // A claim ends with the process that has made it, however the process ends.
     first.signal("KILL");
     first.wait();
     let mut next = server_in(&dir, &["--save", "100 1"]);
@@ -588,14 +592,14 @@ fn the_file_goes_where_the_configuration_says() {
     assert_eq!(names(&dir), ["sub"]);
 }
 
-/// A reference server on the same files.
+/// A running server of the reference that uses the same files.
 struct Reference {
     child: std::process::Child,
     port: u16,
 }
 
 impl Reference {
-    /// `None` if the environment names no reference.
+    /// Starts the reference's server; returns `None` if the environment names no reference.
     fn start(dir: &Dir) -> Option<Reference> {
         let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
             println!("skipped: SLUICE_PEER_SERVER names no reference");
@@ -645,7 +649,7 @@ fn the_reference_loads_what_we_save_and_we_load_what_it_saves() {
     let ours = server_in(&dir, &[]);
     let mut client = ours.client();
     assert_eq!(digest(&mut client), saved);
-    // The function library that the reference saved is in the next file, too.
+    // The function library that the reference saved is also in the file that our server saves.
     client.check("SAVE", "+OK\r\n");
     drop(ours);
     let reference = Reference::start(&dir).unwrap();
@@ -671,7 +675,7 @@ fn what_a_save_alone_holds_is_no_reason_to_refuse_a_write() {
     // freeing.
     client.check(&format!("CONFIG SET maxmemory {}", used + (10 << 20)), "+OK\r\n");
     client.check("BGSAVE", "+Background saving started\r\n");
-    // Each value is replaced by one of the same size: without a save all writes would be accepted.
+    // Each value is replaced by one of the same size, so without a save all writes would be accepted.
     for number in 0..40 {
         assert_eq!(set(&mut client, number, "b"), "+OK", "{number}");
     }

@@ -1,20 +1,20 @@
-//! Hostile scripts, with real sockets: many at once, endless ones, with unbounded memory, and
-//! with unusual results.
+//! Hostile scripts, with real sockets: many scripts at once, endless scripts, and scripts with unbounded
+//! memory or unusual results.
 
 use super::common::{Client, Server, request, until};
 use std::time::{Duration, Instant};
 
 const BUSY: &str = "-BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
-/// The number of clients with one script each; then the duration of each script, milliseconds.
+/// `CLIENTS`: number of clients with one script each. `EACH_MS`: duration of each script, milliseconds.
 const CLIENTS: usize = 120;
 const EACH_MS: u64 = 20;
 
 #[test]
 fn beside_many_clients_with_long_scripts_everybody_is_served() {
     let server = Server::start(&[]);
-    // The script runs for a duration, not for a number of steps, because the bounds below are durations, also
-    // on a busy machine.
+    // The script runs for a fixed time and not for a number of steps, because the bounds below are times that
+    // must hold on a busy machine, too.
     let script = format!(
         "local ends = os.clock() + {EACH_MS} / 1000 while os.clock() < ends do end return redis.call('INCR', KEYS[1])"
     );
@@ -94,7 +94,7 @@ fn results_of_any_form_are_answered() {
     // The reply for a table that contains itself ends where the reference ends it.
     let cyclic = ["*1\r\n".repeat(7995).as_str(), "-ERR reached lua stack limit\r\n"].concat();
     client.send(request(&[b"EVAL", b"local t = {} t[1] = t return t", b"0"])).expect(cyclic);
-    // A reply of a million elements is made and sent while others are served.
+    // A reply of a million elements is made and sent while other clients are served.
     let mut other = server.client();
     let many = b"local t = {} for i = 1, 1000000 do t[i] = i % 10 end return t";
     client.send(request(&[b"EVAL", many, b"0"]));
@@ -127,8 +127,8 @@ fn a_script_cannot_call_itself() {
         .expect("-ERR This Valkey command is not allowed from script\r\n");
 }
 
-/// The connection belongs to the main thread or to an I/O thread. Each request is for the debugger, also one
-/// that arrived together with EVAL.
+/// The connection belongs to the main thread or to an I/O thread. The debugger receives each request of the
+/// client, also one that arrived together with EVAL.
 #[test]
 fn a_script_is_debugged_over_a_socket() {
     for threads in [&[][..], &["--io-threads", "3", "--io-threads-always-active", "yes"]] {

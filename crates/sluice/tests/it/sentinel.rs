@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A program of the reference beside its server; prints a note if there is none.
+/// The path of a program of the reference that lies beside its server; prints a note if there is none.
 fn tool(name: &str) -> Option<PathBuf> {
     let server = std::env::var_os("SLUICE_PEER_SERVER");
     let path = server.map(|server| Path::new(&server).with_file_name(name)).filter(|path| path.exists());
@@ -22,7 +22,7 @@ fn tool(name: &str) -> Option<PathBuf> {
     path
 }
 
-/// A server with its own config file, which Sentinel makes it rewrite.
+/// A server with a configuration file of its own, which Sentinel makes the server rewrite.
 struct Node {
     server: Server,
     dir: Dir,
@@ -109,7 +109,7 @@ impl Drop for Sentinel {
 
 const NAME: &str = "ours";
 
-/// A primary, two replicas, and three Sentinels that know them and each other.
+/// A primary, two replicas, and three Sentinels that know these servers and each other.
 struct Watched {
     nodes: Vec<Node>,
     sentinels: Vec<Sentinel>,
@@ -158,8 +158,8 @@ impl Watched {
         self.nodes.iter().find(|node| node.port == port).unwrap()
     }
 
-    /// Waits until the node follows that primary. Each look has a connection of its own, because Sentinel
-    /// closes the clients of a server whose role it changes.
+    /// Waits until the node follows that primary. Each check opens a new connection, because Sentinel closes
+    /// the clients of a server whose role it changes.
     fn until_follows(&self, port: u16, primary: u16) {
         until("a replica of the new primary", || {
             std::thread::sleep(Duration::from_millis(50));
@@ -218,8 +218,8 @@ fn replication(port: u16) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// The port of the primary that a Sentinel reports: its reply has a bulk string for the address, and one
-/// for the port.
+/// The port of the primary that a Sentinel reports. The Sentinel's reply has a bulk string for the address,
+/// and one for the port.
 fn told_primary(sentinel: u16) -> io::Result<u16> {
     let mut stream = open(sentinel)?;
     ask(&mut stream, &format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"))?;
@@ -229,7 +229,8 @@ fn told_primary(sentinel: u16) -> io::Result<u16> {
     read_line(&mut stream)?.parse().map_err(io::Error::other)
 }
 
-/// A client with Sentinel support: it writes key after key, and records those that WAIT has confirmed.
+/// A client that asks Sentinel for the primary, writes key after key, and records the keys that WAIT has
+/// confirmed.
 struct Load {
     stop: Arc<AtomicBool>,
     confirmed: Arc<AtomicU64>,
@@ -237,7 +238,7 @@ struct Load {
 }
 
 impl Load {
-    /// `replicas`: the number of replicas that WAIT must confirm.
+    /// Starts the client. WAIT must confirm each write for `replicas` replicas.
     fn start(sentinel: u16, replicas: usize) -> Load {
         let (stop, confirmed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_over, count) = (stop.clone(), confirmed.clone());
@@ -289,7 +290,7 @@ fn write_on(
     Ok(())
 }
 
-/// Every key of the set must be there.
+/// Checks that the server has every key of the set.
 fn assert_kept(client: &mut Client, kept: &BTreeSet<u64>) {
     for key in kept {
         client.send(format!("GET key:{key}\r\n"));
@@ -339,8 +340,8 @@ fn a_primary_that_dies_is_replaced_and_no_confirmed_write_is_lost() {
 #[test]
 fn a_failover_by_command_under_load_loses_no_confirmed_write() {
     let Some(watched) = Watched::start() else { return };
-    // Without COORDINATED the old primary continues for a while, with the other replica: only writes on
-    // all replicas are safe.
+    // Without COORDINATED the old primary continues for a while, with the other replica. Only writes that all
+    // replicas have are then safe.
     let load = Load::start(watched.sentinels[0].port, 2);
     load.until_more();
     let mut primary = watched.primary_port();

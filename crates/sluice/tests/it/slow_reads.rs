@@ -11,7 +11,7 @@ fn element(number: usize) -> String {
     format!("{number:0>100}")
 }
 
-/// A server with the list, and one thread for slow reads.
+/// Starts a server with the list `l` and one thread for slow reads.
 fn server(arguments: &[&str]) -> Server {
     let server = Server::start(&[&["--slow-read-threads", "1"], arguments].concat());
     let mut client = server.client();
@@ -66,7 +66,7 @@ fn a_client_that_does_not_read_holds_up_others_for_a_second_at_most() {
     other.check("LRANGE l 0 -1", "*0\r\n");
     control.check("RPUSH l x", ":1\r\n");
     until("the thread to be free", || (control.info_number("slow_reads_running") == 0).then_some(()));
-    // The first reply has the data at the time of its request.
+    // The first reply shows the data as they were at the time of the request.
     expect_list(&mut lazy, element);
     lazy.expect("*1\r\n$1\r\nx\r\n*1\r\n$1\r\nx\r\n");
 }

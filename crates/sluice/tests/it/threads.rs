@@ -3,7 +3,7 @@
 use crate::common::{Server, until};
 use std::collections::BTreeMap;
 
-/// Threads of the process by their kernel ids.
+/// The names of the server's threads, by their kernel ids.
 pub fn threads(server: &Server) -> BTreeMap<i32, String> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let name_of = |task: std::fs::DirEntry| {
@@ -52,8 +52,8 @@ fn every_thread_has_a_name_and_a_signal_stack() {
         let report = report.rsplit("Received SIGALRM: ").next().unwrap().to_owned();
         assert!(report.contains(&format!("Thread: {name}\n")), "{name}: {report}");
         assert!(report.contains("Signal stack: 2097152 bytes\n"), "{name}: {report}");
-        // The main thread has the name of the program, and no other thread does: it would be a thread that
-        // was given no name.
+        // Only the main thread may have the name of the program, because another thread with this name would
+        // be one that was given no name.
         assert_eq!(*id == main, name == "sluice-server", "{name}");
         seen.push(name.as_str());
     }
@@ -67,7 +67,8 @@ fn every_thread_has_a_name_and_a_signal_stack() {
 #[cfg(target_os = "linux")]
 fn niceness(process: u32, thread: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).ok()?;
-    // The name is in parentheses, and may contain spaces; niceness is the 19th field, the name the second.
+    // The name is in parentheses, and may contain spaces; the name is the second field, and the niceness the
+    // 19th.
     stat.rsplit_once(") ")?.1.split(' ').nth(16)?.parse().ok()
 }
 
@@ -86,7 +87,7 @@ fn a_thread_that_yields_has_a_third_of_the_servers_own_share() {
     client.check("BGSAVE", "+Background saving started\r\n");
     let own = until("the thread's niceness", || {
         let (thread, _) = threads(&server).into_iter().find(|(_, name)| name == "snapshot")?;
-        // A thread has the niceness of the thread that starts it, until it sets its own.
+        // A thread has the niceness of the thread that starts it, until it sets its own niceness.
         niceness(process, thread).filter(|niceness| *niceness != 11)
     });
     assert_eq!(own, 16);

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 static SERVER: LazyLock<Certificate> = LazyLock::new(|| Certificate::named("server"));
 static ALICE: LazyLock<Certificate> = LazyLock::new(|| Certificate::with_uri("alice", "urn:alice"));
 
-/// A server that listens for TCP and TLS, with its port for TLS.
+/// Starts a server that listens for plain TCP and for TLS; returns the server and its port for TLS.
 fn start(more: &[&str]) -> (Server, u16) {
     let (dir, port) = (Dir::new(), free_port());
     let words = arguments(&dir, port, &SERVER);
@@ -34,7 +34,7 @@ fn clients_are_served_in_both_versions() {
     for versions in [ONLY_12, ONLY_13] {
         let mut client = TlsClient::connect(port, &Offer { versions: Some(versions), ..Offer::default() });
         client.check("SET k value", "+OK\r\n").check("GET k", "$5\r\nvalue\r\n");
-        // Both directions take many records: a large argument, a large reply, a pipeline.
+        // A large argument, a large reply and a pipeline take many records in both directions.
         let value = "v".repeat(3_000_000);
         client.send(common::request(&[b"SET", b"large", value.as_bytes()])).expect("+OK\r\n");
         client.send("GET large\r\nPING\r\n");
@@ -376,7 +376,7 @@ fn chaos_leaves_order_and_nothing_else() {
             0 => drop(control.check(&format!("CONFIG SET io-threads {}", 1 + step % 4), "+OK\r\n")),
             1 => drop(control.check("CLIENT PAUSE 10 ALL", "+OK\r\n")),
             2 => {
-                // The client requests more than its output limit, and reads none of it.
+                // The client requests more bytes than its output limit allows, and reads none of them.
                 let mut reader = TlsClient::connect(port, &Offer::default());
                 reader.send("GET big\r\n".repeat(60));
                 lazy.push(reader);
@@ -484,7 +484,7 @@ fn of_two_certificates_a_client_is_shown_the_one_that_it_can_check() {
         let shown = |sigalgs: &str| name_shown(port, &[version, "-sigalgs", sigalgs]);
         assert_eq!(shown(only_ecdsa).as_deref(), Some("server"), "{version}");
         assert_eq!(shown(only_rsa).as_deref(), Some("rsa"), "{version}");
-        // Of both certificates, the server uses the one for the client's first choice.
+        // If a client can check both certificates, the server uses the one for the client's first choice.
         assert_eq!(shown(&format!("{only_ecdsa}:{only_rsa}")).as_deref(), Some("server"), "{version}");
         assert_eq!(shown(&format!("{only_rsa}:{only_ecdsa}")).as_deref(), Some("rsa"), "{version}");
     }
@@ -492,8 +492,8 @@ fn of_two_certificates_a_client_is_shown_the_one_that_it_can_check() {
     assert_eq!(suites("ECDHE-ECDSA-AES128-GCM-SHA256").as_deref(), Some("server"));
     assert_eq!(suites("ECDHE-RSA-AES128-GCM-SHA256").as_deref(), Some("rsa"));
     assert!(plain.info_number("tls_server_alt_cert_expires_in_seconds") > 1_000_000);
-    // A certificate without its key changes nothing, and both together take effect; the second certificate
-    // can be removed.
+    // A certificate without its key changes nothing; a certificate and its key together take effect. The
+    // second certificate can be removed.
     let other = Certificate::named("other").files(&server.dir, "other");
     plain.send(format!("CONFIG SET tls-alt-cert-file {}\r\n", other[0]));
     assert!(plain.line().starts_with("-ERR CONFIG SET failed"));
@@ -540,7 +540,7 @@ fn certificates_are_in_force_together_or_not_at_all() {
     let mut plain = server.client();
     let serial = plain.info("tls_server_cert_serial");
     let other = Certificate::named("other").files(&server.dir, "other");
-    // The old key is no longer on disk when the change is rolled back: the rollback must not read it.
+    // The old key is no longer on disk when the change is rolled back, so the rollback must not read it.
     server.dir.file("server.key", "no key");
     let busy = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
     let taken = busy.local_addr().unwrap().port();

@@ -1,12 +1,13 @@
-//! Uses of tools: taking a snapshot over the network (`valkey-cli --rdb`), and mass insertion (`--pipe`),
-//! simulated and, if `SLUICE_PEER_HOME` names the reference's folder, with its own `bin/valkey-cli`.
+//! What tools do with a server: they take a snapshot over the network (`valkey-cli --rdb`) and insert many
+//! commands (`--pipe`). The tests simulate the tools, and also run `bin/valkey-cli` of the reference if
+//! `SLUICE_PEER_HOME` names the reference's folder.
 
 use crate::common::{self, Client, Dir, Server, request};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// The reference's client; `None` if the environment names no folder.
+/// The path of the reference's client; `None` if the environment names no folder.
 fn reference_cli() -> Option<PathBuf> {
     let Some(home) = std::env::var_os("SLUICE_PEER_HOME") else {
         println!("skipped: SLUICE_PEER_HOME names no reference");
@@ -37,7 +38,7 @@ fn fill(client: &mut Client) {
         .check("SELECT 0", "+OK\r\n");
 }
 
-/// The digest of a server that has loaded this snapshot at its start.
+/// The digest of the data of a server that has loaded this snapshot at its start.
 fn digest_of(snapshot: &[u8]) -> String {
     let dir = Dir::new();
     std::fs::write(dir.join("dump.rdb"), snapshot).unwrap();
@@ -48,15 +49,15 @@ fn digest(client: &mut Client) -> String {
     client.send("DEBUG DIGEST\r\n").line()
 }
 
-/// The snapshot in the reply to a client.
+/// Reads the snapshot that the server sends to a client.
 fn take_snapshot(client: &mut Client) -> Vec<u8> {
-    // Line ends before the snapshot show that the server is still working.
+    // The server may send line ends before the snapshot, to show that it is still working.
     let line = client.line();
     let header = line.trim_start();
     let mut bytes = Vec::new();
     match header.strip_prefix("$EOF:") {
         Some(mark) => {
-            // The server closes a client that wants only a snapshot after sending it.
+            // After the snapshot, the server closes the connection of a client that wants nothing else.
             client.stream.read_to_end(&mut bytes).unwrap();
             assert!(bytes.ends_with(mark.as_bytes()));
             bytes.truncate(bytes.len() - mark.len());
@@ -115,8 +116,8 @@ fn a_replica_that_reads_late_gets_the_moment_at_which_it_asked_and_holds_nobody_
         common::until("the snapshot to be made", || {
             (client.info("rdb_bgsave_in_progress") == "0").then_some(())
         });
-        // What the replica has not read of the snapshot waits: 4 MiB and a part that was read ahead in
-        // memory, the rest on disk.
+        // The part of the snapshot that the replica has not read is kept: in memory 4 MiB and a piece that
+        // was read ahead, and on disk the rest.
         let held = client.info_number("current_save_held_bytes");
         assert!(held < 8 << 20, "{held}");
         let names = std::fs::read_dir(server.dir.path()).unwrap();

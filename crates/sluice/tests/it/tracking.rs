@@ -13,11 +13,11 @@ enum Sent {
     Text(Option<String>),
     /// A reply of one line, with its type.
     Line(String),
-    /// An invalidation: of these keys, or of all.
+    /// An invalidation of these keys, or of all keys.
     Told(Option<Vec<String>>),
 }
 
-/// A connection in RESP3 and what was received of it.
+/// A connection in RESP3, and the input received on it.
 struct Connection {
     client: Client,
     input: BufReader<std::net::TcpStream>,
@@ -197,8 +197,8 @@ fn caches_are_never_stale(arguments: &[&str]) {
                 });
             }
         });
-        // Expired keys are deleted when they are accessed: all invalidations for them are sent before
-        // caches are checked.
+        // Expired keys are deleted when they are accessed, so all invalidations for these keys are sent
+        // before the caches are checked.
         let held: BTreeMap<String, Sent> = (0..60)
             .map(|number| format!("key:{number}"))
             .map(|key| (key.clone(), control.run(&["GET", &key])))

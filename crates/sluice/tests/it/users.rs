@@ -11,7 +11,8 @@ const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is di
 const SECRET: &str = "#2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 const OPEN_DEFAULT: &str = "user default on nopass ~* &* +@all";
 
-/// A server with this configuration file, which also gets `port`, `dir` and `save`, ready to accept.
+/// Starts a server with this configuration file, which also sets `port`, `dir` and `save`; the server is
+/// ready to accept.
 fn configured(dir: Dir, text: &str, arguments: &[&str]) -> Server {
     let port = free_port();
     let file = dir.file("server.conf", &format!("port {port}\ndir {}\nsave ''\n{text}", dir.join("")));
@@ -58,7 +59,7 @@ fn user_lines(server: &Server) -> Vec<String> {
     text.lines().filter(|line| line.starts_with("user ")).map(str::to_owned).collect()
 }
 
-/// The log and standard error of a start that fails.
+/// The log and standard error of a start, which must fail.
 fn failure(arguments: &[&str]) -> String {
     let port = free_port().to_string();
     let (out, err, success) = run(&[arguments, &["--port", &port]].concat(), "");
@@ -112,7 +113,7 @@ fn a_faulty_user_ends_the_start() {
         told.contains(r#">>> 'user "alice" "on" ">(redacted) "zzz"'"#) && !told.contains("hid"),
         "{told}"
     );
-    // One argument is one word: here the name, with a blank in it.
+    // One argument is one word, so `alice on` is a name with a blank in it.
     assert!(failure(&["--user", "alice on"]).contains("Spaces not allowed in ACL usernames"));
     let acl = dir.file("users.acl", "user a on\n");
     let told = failure(&["--aclfile", &acl, "--user", "b", "on"]);
@@ -145,7 +146,7 @@ fn a_check_judges_users_and_their_file() {
     let (out, err, _) = run(&["--check-config", &file], "");
     assert!(err.contains("Error in role declaration 'q': Syntax error: 'role q >(redacted)'\n"), "{err}");
     assert!(!format!("{out}{err}").contains("hidden"), "{out}{err}");
-    // The path is relative to `dir`.
+    // The path of the ACL file is relative to `dir`.
     dir.file("users.acl", "user a on\nnonsense\n");
     let text = format!("port {port}\ndir {}\naclfile users.acl\nrequirepass x\n", dir.join(""));
     let file = dir.file("b.conf", &text);
@@ -178,7 +179,7 @@ fn a_file_of_users_is_loaded_and_saved_while_clients_go_on() {
     );
     alice.check("SET k v", "+OK\r\n");
     bob.check("PING", "+PONG\r\n");
-    // A valid file takes rights away from remaining users, and closes the connections of deleted ones.
+    // A valid file takes rights away from remaining users, and closes the connections of deleted users.
     std::fs::write(&acl, "user alice on nopass ~* +get\n").unwrap();
     admin.check("ACL LOAD", "+OK\r\n");
     alice.check("SET k v", "-NOPERM User alice has no permissions to run the 'set' command\r\n");
@@ -325,7 +326,7 @@ fn a_rewrite_leaves_users_of_other_files_where_they_are() {
 /// An address of this machine other than the loopback address; `None` if it has no other.
 fn outer_address() -> Option<String> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    // No packet is sent: the kernel only chooses the source address.
+    // No packet is sent; the kernel only chooses the source address.
     socket.connect("198.51.100.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then(|| address.to_string())
@@ -375,7 +376,7 @@ fn a_replica_names_the_user_that_it_acts_as() {
     });
     assert_eq!(here.info("master_link_status"), "up");
     assert!(String::from_utf8(there.bulk("CLIENT LIST TYPE replica")).unwrap().contains(" user=copier "));
-    // Deleting a user closes its replica's connection.
+    // Deleting a user closes the connection of the replica that acts as this user.
     there.check("ACL DELUSER copier", ":1\r\n");
     until("the link's end", || (here.info("master_link_status") == "down").then_some(()));
     assert!(replica.log.wait("WRONGPASS").is_some());
@@ -414,7 +415,7 @@ impl Watched {
     }
 }
 
-/// Reads until this text, which is included.
+/// Reads up to this text, which is included.
 fn read_to(client: &mut Client, end: &[u8], into: &mut Vec<u8>) {
     let began = Instant::now();
     let mut piece = [0; 65536];
@@ -426,7 +427,7 @@ fn read_to(client: &mut Client, end: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// The beginning of each password.
+/// The beginning of each password that the test uses.
 const HUSH: &[u8] = b"hush-";
 
 fn has_password(text: &[u8]) -> Option<String> {
@@ -466,7 +467,7 @@ fn no_password_is_seen_by_whoever_looks() {
     let mut watched = Watched { server, monitor, shown: Vec::new() };
     let mut client = watched.server.client();
     let nobody = free_port();
-    // Each line, and the beginning of its reply.
+    // Each entry is a line to send, and the beginning of its reply.
     let lines = [
         ("AUTH hush-wrong", "-WRONGPASS"),
         ("AUTH default hush-wrong", "-WRONGPASS"),

@@ -36,7 +36,7 @@ fn a_version_is_one_word() {
     }
 }
 
-/// Runs git in a folder; `None` where git is missing.
+/// Runs git in a folder; returns `None` if git is missing.
 fn git(folder: &Path, words: &[&str]) -> Option<String> {
     let identity =
         ["-c", "user.name=n", "-c", "user.email=n@example.com", "-c", "core.logAllRefUpdates=true"];

@@ -17,7 +17,7 @@ pub(crate) const NOW: Now = Now { mono_ns: 1_000_000_000, unix_us: 1_700_000_000
 pub(crate) struct Loaded {
     /// The keyspace that was filled, as far as the load got.
     pub keyspace: Keyspace,
-    /// Contents of the file beside the keys, or the reason why the load failed.
+    /// Contents of the file other than the keys, or the reason why the load failed.
     pub result: Result<LoadResult, NotLoaded>,
     /// Lines of the log.
     pub log: Vec<String>,
@@ -87,7 +87,7 @@ pub(crate) fn save_as(keyspace: &Keyspace, lines: &str) -> Vec<u8> {
     file
 }
 
-/// A writer of a file.
+/// A writer of an RDB file with compressed strings and a checksum.
 pub(crate) fn writer() -> Writer {
     Writer::new(WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true })
 }
@@ -116,7 +116,7 @@ impl SnapshotSource for Bytes {
     }
 }
 
-/// The thread of a load: the test's own thread.
+/// The thread on which a load runs, which is the test's own thread.
 struct Here;
 
 impl LoadThread for Here {

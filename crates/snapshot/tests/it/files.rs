@@ -39,7 +39,7 @@ fn many_keys_of_all_kinds_come_in_whatever_order_they_stand_in() {
     let file = |twice: Option<usize>| {
         let mut out = writer();
         for db in [0usize, 3] {
-            // The hint is wrong: the load must neither trust nor need it.
+            // The hint about the size is wrong; the load must neither trust nor need it.
             out.db(db, usize::MAX >> 8, 1);
             for n in 0..1_000usize {
                 let text: &[u8] = if n.is_multiple_of(7) { &long } else { b"short" };
@@ -71,7 +71,7 @@ fn many_keys_of_all_kinds_come_in_whatever_order_they_stand_in() {
     }
 }
 
-/// A file of database 3 with one value, of this type, under the key `the key`.
+/// A file with one value of this type, under the key `the key` in database 3.
 fn of_value(kind: u8, value: &[u8]) -> Vec<u8> {
     [b"REDIS0011\xfe\x03", &[kind][..], b"\x07the key", value, b"\xff\0\0\0\0\0\0\0\0"].concat()
 }
@@ -100,7 +100,8 @@ fn a_value_that_is_refused_is_named_by_key_type_and_database() {
 
 #[test]
 fn a_stream_that_contradicts_its_entries_is_put_right() {
-    // `NODE` has the one entry 1-1. The totals after the nodes are the length, the last id, and zero groups.
+    // `NODE` has a single entry, 1-1. The totals after the nodes are the length, the last id, and zero
+    // groups.
     const NODE: &[u8] = b"\x01\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x1d\x1d\0\0\0\x0a\0\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01\
         \x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01\xff";
     let cases: [(&[u8], &[u8], u64, &str); 4] = [
@@ -128,7 +129,8 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
     }
 }
 
-/// A file in a frame of LZ4 or Zstd ends with zeros in place of a checksum, because the frame has its own.
+/// A file in a frame of LZ4 or Zstd ends with zeros in place of a checksum, because the frame has a checksum
+/// of its own.
 #[test]
 fn a_file_in_a_frame_with_a_checksum_was_checked() {
     let mut out = writer();

@@ -1,11 +1,11 @@
 //! Files of other servers: unknown parts are dropped, named in the log, and written nowhere. The
-//! engine's `foreign_files.rs` tests append-only files and copies for replicas of such data.
+//! engine's `foreign_files.rs` tests what append-only files and replicas receive of such data.
 
 use crate::common::{load, load_as, save};
 use sluice_persist::rdb::{Item, ReadOptions, Reader, Unknown};
 use sluice_testbase::{FOREIGN_RDB_FILES, content, foreign_rdb};
 
-/// Counts the keys of a file written by this server. The reader must skip nothing in it.
+/// Counts the keys of a file written by this server. The reader must skip nothing in the file.
 fn keys_of_ours(file: &[u8]) -> usize {
     let mut reader = Reader::of(file, ReadOptions::default());
     let mut keys = 0;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Real;
 
-/// A folder of a test, removed at its end.
+/// A temporary folder of a test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -22,8 +22,8 @@ fn new_contents() -> Vec<u8> {
     (0..PIECES * 700).map(|n| (n % 251) as u8).collect()
 }
 
-/// Replaces the old file, with a fault. Returns whether the replacement was completed, and the number of its
-/// steps. `left` inspects the folder.
+/// Replaces the old file while the storage has a fault. Returns whether the replacement was completed, and
+/// the number of its steps, which are file operations. `left` inspects the folder.
 fn replace_with(
     fault: FileFault,
     first: u64,
@@ -49,7 +49,8 @@ fn replace_with(
     (done.is_ok(), faulty.steps())
 }
 
-/// Steps of a replacement without a fault: create, the pieces, sync, rename, sync of the folder.
+/// Number of steps of a replacement without a fault: create, one write for each piece, sync, rename, and the
+/// sync of the folder.
 const STEPS: u64 = PIECES as u64 + 4;
 
 #[test]
@@ -86,7 +87,7 @@ fn a_crash_at_any_step_leaves_the_old_file_or_the_new_one_whole() {
     assert!(old > 300 && new > 60 && torn > 300, "{old} {new} {torn}");
 }
 
-/// A replacement that lacks some of its syncs: the crashes must show that.
+/// A replacement that lacks some of its syncs; the simulated crashes must reveal this.
 fn replace_carelessly(faulty: &Faulty, folder: &Path, syncs_file: bool) -> io::Result<()> {
     let mut file: Box<dyn StorageFile> = faulty.create(&folder.join(TEMPORARY), 0o600)?;
     for piece in new_contents().chunks(700) {
@@ -162,7 +163,7 @@ fn a_failed_sync_is_not_made_good_by_another() {
     std::fs::remove_dir_all(&folder).expect("removable");
 }
 
-/// Gives a complete file a second name, with a fault at each step: the file itself is always left, and the
+/// Gives a complete file a second name, with a fault at each step. The file itself must always be left; the
 /// second name may be missing.
 #[test]
 fn a_file_that_is_whole_gets_a_second_name_or_keeps_the_one() {

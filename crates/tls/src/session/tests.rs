@@ -52,7 +52,7 @@ fn records(session: &mut Session) -> &mut Records {
     }
 }
 
-/// A record of any type.
+/// A record of the type `kind` with this content.
 fn message(session: &mut Session, kind: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     records(session).seal_message(kind, content, &mut out).expect("sealed");
@@ -81,7 +81,7 @@ fn keys_change_before_they_are_used_up() {
     }
 }
 
-/// TLS 1.2 cannot change keys: the session ends, at the same byte for both sides, with close_notify.
+/// TLS 1.2 cannot change keys, so the session ends with close_notify, at the same byte for both sides.
 #[test]
 fn a_key_of_tls_1_2_ends_its_session_when_it_is_used_up() {
     for limits in [[100, u64::MAX], [u64::MAX, 100], [100, 100]] {
@@ -133,7 +133,7 @@ fn a_key_update_that_asks_for_one_gets_one() {
 
 #[test]
 fn messages_that_nobody_sends_end_a_session() {
-    // The version, the type, the content, and whether the record ends the session.
+    // Each case has the version, the type, the content, and whether the record ends the session.
     let cases: [(&str, u8, &[u8], bool); 22] = [
         ("TLSv1.3", HANDSHAKE, &[24, 0, 0, 1, 2], true),
         ("TLSv1.3", HANDSHAKE, &[24, 0, 0, 2, 0, 0], true),
@@ -187,7 +187,7 @@ fn a_message_in_pieces_is_put_together() {
     assert!(records(&mut client).next_sending());
     let bytes = message(&mut client, DATA, b"PING");
     assert_eq!(receive(&mut server, &bytes).1, b"PING");
-    // A long ticket in pieces, which a client of this crate does not keep.
+    // A long ticket arrives in pieces; a client of this crate does not keep tickets.
     let mut ticket = vec![4, 0, 0x80, 0];
     ticket.resize(4 + 0x8000, 7);
     for piece in ticket.chunks(10_000) {

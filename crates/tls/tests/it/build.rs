@@ -29,7 +29,7 @@ fn with_pair(pair: &Pair) -> Sources {
     Sources { cert: Some(pair.cert.clone()), key: Some(pair.key.clone()), ..sources() }
 }
 
-/// A server's certificate with the RSA key in a file with that text.
+/// A server's certificate for the RSA key; the file of the key has the text `key`.
 fn rsa_pair(key: &str) -> Pair {
     let pair = CA.issue_for("server.crt", &params("server"), &KeyPair::from_pem(RSA_KEY).expect("a key"));
     Pair { cert: pair.cert, key: named("server.key", key) }

@@ -8,7 +8,7 @@ use rcgen::{
 };
 use sluice_tls::Named;
 
-/// The time of the tests' clock, in unix seconds: in 2026.
+/// The time of the tests' clock in unix seconds, a moment in 2026.
 pub const NOW_S: i64 = 1_780_000_000;
 
 /// The clock of contexts.

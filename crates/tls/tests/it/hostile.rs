@@ -9,7 +9,7 @@ use crate::certs::{CA, CLIENT, Pair, params};
 use crate::pair::{End, context, handshake, options, sources};
 use crate::plain::{self, Plain};
 
-/// A server that asks for no certificate.
+/// The context of a server that asks for no certificate.
 fn open_context() -> Context {
     context(&sources(), &Options { client_auth: ClientAuth::Off, ..options() })
 }
@@ -50,7 +50,7 @@ fn records_of_65535_bytes_and_of_none_end_an_open_session() {
 
 #[test]
 fn handshake_messages_in_small_pieces_are_bounded() {
-    // A ClientHello that claims 65,000 bytes and arrives with one byte in each record.
+    // The ClientHello claims 65,000 bytes, and arrives with one byte in each record.
     let mut server = End::new(open_context().accept().expect("one"));
     let mut message = vec![1, 0, 0xfd, 0xe8];
     message.resize(65_000, 0);
@@ -157,7 +157,8 @@ fn a_record_that_is_not_encrypted_ends_an_open_session() {
         &Options { client_auth: ClientAuth::Off, protocols: "TLSv1.2".to_owned(), ..options() },
     );
     let (mut server, mut client) = handshake(&context, &context, usize::MAX).expect("a handshake");
-    // A ClientHello in the clear; the same message under the client's key is in `session/tests.rs`.
+    // The record is a ClientHello in the clear; `session/tests.rs` tests the same message, encrypted with the
+    // client's key.
     assert!(server.receive(b"\x16\x03\x03\x00\x04\x01\x00\x00\x00", usize::MAX).is_err());
     let alert = server.answer();
     assert!(matches!(client.receive(&alert, 1), Err(SessionError::Alert(_))));

@@ -70,8 +70,8 @@ impl Plain {
         std::mem::take(&mut self.1)
     }
 
-    /// The handshake with a session of this crate, which gets `step` bytes at a time. `last` is data sent
-    /// with the client's Finished where the version allows that.
+    /// Performs the handshake with a session of this crate, which receives `step` bytes at a time. The data
+    /// `last` are sent with the client's Finished if the version allows that.
     pub fn shake(&mut self, ours: &mut End, step: usize, last: &[u8]) {
         let mut last = Some(last).filter(|last| !last.is_empty());
         for _ in 0..10 {

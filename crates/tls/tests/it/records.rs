@@ -27,12 +27,12 @@ fn contexts() -> Vec<Context> {
     ]
 }
 
-/// Bytes of which neighbours differ, with a period of 251.
+/// Bytes with a period of 251, in which neighbours differ.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index % 251) as u8).collect()
 }
 
-/// Pseudo-random numbers from a seed: xorshift.
+/// Pseudo-random numbers from a seed, made by xorshift.
 struct Random(u64);
 
 impl Random {
@@ -90,7 +90,8 @@ fn a_hundred_megabytes_arrive() {
     }
 }
 
-/// Random messages in random pieces, in both directions, between a session of this crate and plain rustls.
+/// Sends random messages in random pieces, in both directions, between a session of this crate and plain
+/// rustls.
 fn converse(ours: &mut End, theirs: &mut Plain, random: &mut Random) {
     for _ in 0..60 {
         let length = if random.below(4) == 0 { random.below(50_000) } else { random.below(300) };
@@ -147,7 +148,7 @@ fn close_notify_goes_both_ways_once() {
         assert_eq!(client.session.send([b"x".as_slice()].into_iter(), &mut bytes), Err(SessionError::Ended));
         assert!(server.receive(&bytes, 1).expect("received").closed);
         assert_eq!(server.plain(), b"QUIT\r\n");
-        // The other side may still send.
+        // After the close_notify of one side, the other side may still send.
         let mut bytes = server.send(b"+OK\r\n");
         server.session.close(&mut bytes);
         assert!(client.receive(&bytes, usize::MAX).expect("received").closed);

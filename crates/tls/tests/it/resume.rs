@@ -1,4 +1,4 @@
-//! Resumed sessions: by ticket, by the cache, and not at all.
+//! Sessions that are resumed by ticket, by the cache, or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

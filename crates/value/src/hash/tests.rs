@@ -1,5 +1,5 @@
-//! Random operations compared with a map of the standard library, in every form, with shares
-//! taken between writes.
+//! Hashes in every form, compared with a map of the standard library after random operations. Between writes
+//! the test takes shares (second owners of the value), which must not change.
 
 use super::*;
 use sluice_base::rng::Rng;

@@ -36,7 +36,8 @@ fn sparse_and_dense_registers_follow_a_plain_array() {
         let mut naive = [0; REGISTERS];
         let mut hll = Hll::empty();
         let bytes_max = [100, 3000, 100_000][round % 3];
-        // The registers are neighbours, so that run-length operations are split and joined.
+        // The changed registers are neighbours, so that the run-length opcodes of the sparse form are split
+        // and joined.
         let (from, width) = (rng.below(REGISTERS as u64 - 300) as usize, 1 + rng.below(300));
         for _ in 0..400 {
             let mark = RegisterMark::new(

@@ -1,4 +1,5 @@
-//! Lists compared with a deque of vectors, with shares taken between writes.
+//! Lists compared with a deque of vectors. Between writes the tests take shares (second owners of the value),
+//! which must not change.
 
 use std::collections::VecDeque;
 
@@ -29,7 +30,8 @@ fn read_backwards(list: ListRef<'_>) -> Vec<Vec<u8>> {
     all
 }
 
-/// A random element. By `style`, the lengths in one list are equal, similar, or of all kinds.
+/// A random element. Depending on `style`, the lengths of the elements in one list are equal, similar, or of
+/// all kinds.
 fn element(rng: &mut Rng, style: u64) -> Vec<u8> {
     let len = match style {
         0 => 16,
@@ -170,7 +172,7 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
     assert!(deepest >= 4, "{deepest}");
 }
 
-/// The lists have many chunks; in style 0 all elements of a chunk have one length.
+/// The lists have many chunks; in style 0 all elements of a chunk have the same length.
 #[test]
 fn ranges_begin_and_end_anywhere() {
     let mut rng = Rng::new(8);
@@ -215,8 +217,8 @@ fn ranges_begin_and_end_anywhere() {
     }
 }
 
-/// When `max_listpack_size` is lowered, a full chunk becomes thousands of leaves, more than one node of the
-/// tree holds.
+/// When `max_listpack_size` is lowered, a full chunk becomes thousands of leaves, which are more than one
+/// node of the tree can hold.
 #[test]
 fn a_setting_may_be_lowered_under_a_full_list() {
     for chunks in [1, 2, 3, 4, 70, 400] {
@@ -252,7 +254,8 @@ fn a_setting_may_be_lowered_under_a_full_list() {
     }
 }
 
-/// Another thread holds and drops shares of the list and its garbage: before, between and after changes.
+/// Another thread holds shares of the list and its garbage, and drops them before, between or after the
+/// changes.
 #[test]
 fn the_thread_that_changes_a_list_frees_no_chunk() {
     for order in 0..3 {
@@ -306,8 +309,8 @@ fn trimming_a_million_touches_a_path() {
     context.garbage.clear();
     let share = list.share();
     list.trim(499_990..500_010, &mut context);
-    // The garbage has at most one part for each level of the tree at each end, the nodes above what is left,
-    // and the two end chunks.
+    // The garbage has at most one part for each level of the tree at each end, the nodes above the elements
+    // that are left, and the two end chunks.
     assert!(context.garbage.len() < 24, "{}", context.garbage.len());
     assert_eq!(list.len(), 20);
     assert_eq!(share.len(), 1_000_000);
@@ -327,7 +330,8 @@ fn elements_of_one_length_take_little_more_than_their_bytes() {
     assert!((16.0..16.3).contains(&per_element), "{per_element}");
 }
 
-/// A list that outgrows the inline form is a chunk of listpack entries at first, and becomes a uniform chunk.
+/// A list that outgrows the inline form is at first a chunk of listpack entries. It then becomes a uniform
+/// chunk, which stores the common length of its elements once.
 #[test]
 fn a_list_that_grew_out_of_its_entry_keeps_one_length_once() {
     let mut context = context(-2, 0);
@@ -450,8 +454,8 @@ fn an_element_from_the_threshold_on_has_a_leaf_of_its_own() {
     list.push_front(&[b'z'; 10], &mut context);
     list.insert(1, b"b", &mut context);
     assert_eq!(read(list.view()), [&[b'z'; 10][..], b"b", &[b'x'; 10], &[b'y'; 10]]);
-    // A quicklist node that is no listpack stays a quicklist; a node that is a listpack, with the same
-    // element, does not.
+    // A list whose only node is not a listpack stays a quicklist. If the threshold makes the node of the same
+    // element a listpack, the list becomes a listpack.
     list.remove_front(3, &mut context);
     list.convert_after_removing(context.limits);
     assert_eq!(list.encoding(), ListEncoding::Quicklist);

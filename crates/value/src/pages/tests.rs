@@ -1,4 +1,5 @@
-//! Strings in pages compared with a vector, with shares taken between writes.
+//! Strings in pages compared with a vector. Between writes the test takes shares (second owners of the
+//! value), which must not change.
 
 use sluice_base::{Bytes, Rng};
 
@@ -113,7 +114,7 @@ fn a_byte_far_behind_the_end_takes_a_page_and_its_way() {
     pages.append(b"abc");
     pages.write_at(500 << 20, b"x");
     assert_eq!(pages.len(), (500 << 20) + 1);
-    // The path to each page has three inner nodes; both paths share the top.
+    // The path to each page has three inner nodes; both paths share the top node.
     assert_eq!(pages.heap_bytes(), size_of::<Root>() + 2 * PAGE_HEAP_BYTES + 5 * INNER_BYTES);
     assert_eq!(pages.heap_bytes(), counted(&pages));
     assert_eq!(pages.slices(0..4).collect::<Vec<_>>().concat(), b"abc\0");
@@ -138,7 +139,7 @@ fn a_write_to_a_shared_string_copies_its_page_alone() {
         let same = mine.bytes().as_ptr() == theirs.bytes().as_ptr();
         assert_eq!(same, index != 42, "page {index}");
     }
-    // A second write costs nothing: the writer owns the page now.
+    // A second write copies nothing, because the writer owns the page now.
     let at = |pages: &Pages| pages.slices(42 * PAGE_BYTES..43 * PAGE_BYTES).next().map(<[u8]>::as_ptr);
     let before = at(&pages);
     pages.write_at(42 * PAGE_BYTES + 6, b"y");

@@ -7,7 +7,8 @@ fn members(set: SetRef<'_>) -> Vec<Vec<u8>> {
     set.iter().map(|item| item.bytes(&mut IntBuffer::new()).to_vec()).collect()
 }
 
-/// Members of all kinds: small and large integers, texts, nearly integers, long texts.
+/// A random member of any kind: a small or large integer, a text, a text that is nearly an integer, or a long
+/// text.
 fn member(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {
         0..5 => rng.below(60).to_string().into_bytes(),

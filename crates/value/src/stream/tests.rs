@@ -1,4 +1,5 @@
-//! Streams compared with ordered maps, with shares taken between writes.
+//! Streams compared with ordered maps. Between writes the test takes shares (second owners of the value),
+//! which must not change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -202,7 +203,7 @@ fn step(rng: &mut Rng, stream: &mut Stream, model: &mut Model, context: &mut Str
     }
 }
 
-/// A stream that is loaded from the listpacks of another.
+/// A stream that is loaded from the listpacks of another stream.
 fn reloaded(stream: &Stream) -> Stream {
     let mut again = Stream::new();
     stream.each_listpack(&mut |master, listpack| {
@@ -238,7 +239,7 @@ fn a_stream_does_what_ordered_maps_do_and_shares_never_change() {
             }
         }
         drop(shares);
-        // The running count equals the bytes present when nothing is shared.
+        // When nothing is shared, the running count of bytes equals the bytes of all parts of the stream.
         context.garbage.clear();
         assert_eq!(stream.heap_bytes(), stream.own_bytes(), "seed {seed}");
         assert!(!stream.is_shared());

@@ -232,8 +232,8 @@ fn a_scan_visits_what_stays_while_the_set_grows_shrinks_and_changes_scores() {
     }
 }
 
-/// Elements that were cut off are absent to every reader at once, can be added again, and are cleared by
-/// later changes and by `clear_remains`.
+/// The elements of a removed range disappear for every reader at once, and can be added again. Their old
+/// leaves are cleared by later changes and by `clear_remains`.
 #[test]
 fn a_long_range_is_gone_before_its_leaves_are_cleared() {
     for scores in [1, 7, 100_000] {
@@ -298,7 +298,7 @@ fn what_two_sets_share_is_not_freed_by_the_one_that_changes() {
     let own = leaf::FREED.get() - before;
     drop(elsewhere);
     let all = leaf::FREED.get() - before;
-    // The set itself frees its unshared copies, which grew and were joined.
+    // The set itself frees its unshared copies of leaves, which grew and were joined.
     assert!(all > own + 100, "{own} of {all}");
     let Body::Large(large) = &zset.0.body else { panic!("a third of 5,000 is not small") };
     large.check();
@@ -313,7 +313,7 @@ fn a_large_set_takes_few_bytes_for_an_element() {
         zset.insert(format!("member:{number:09}").as_bytes(), rng.below(1 << 31) as f64, &mut context);
     }
     let each = zset.heap_bytes() / 100_000;
-    // The reference's skip list and hash table take about 80 bytes.
+    // The reference's skip list and hash table take about 80 bytes for such an element.
     assert!(each < 46, "{each} bytes for an element of 16 bytes");
     check_quickly(&zset);
 }
@@ -341,7 +341,7 @@ fn elements_between_those_of_a_set_filled_in_order_split_no_leaf() {
     let more = leaves(&zset) - filled_leaves;
     assert!(more.abs_diff(filled_leaves) < filled_leaves / 8, "{more} leaves after {filled_leaves}");
     check_quickly(&zset);
-    // The members get rising scores, like times of last use: they fill new leaves, and the leaves that they
+    // The members get rising scores, like times of last use. They fill new leaves, and the leaves that they
     // have left become free.
     let in_order = |number: u64| (3 * count + number) as f64;
     for number in 0..count {

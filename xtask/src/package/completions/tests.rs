@@ -31,7 +31,7 @@ fn every_option_of_the_checkers_is_offered() {
     }
 }
 
-/// Each installed shell reads its files without an error.
+/// Each installed shell must read its files without an error.
 #[test]
 fn shells_read_their_files() {
     let folder = std::env::temp_dir().join(format!("sluice-completions-{}", std::process::id()));

@@ -49,7 +49,7 @@ fn dates_are_those_of_the_calendar() {
     assert_eq!(day(1_798_761_599), "2026-12-31");
 }
 
-/// Each installed viewer reads each page without a warning; skips a missing viewer.
+/// Each installed viewer must read each page without a warning; a missing viewer is skipped.
 #[test]
 fn readers_of_manual_pages_find_no_fault() {
     let readers: [&[&str]; 2] =

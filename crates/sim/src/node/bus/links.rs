@@ -22,13 +22,13 @@ pub(in crate::node) struct Bus {
     pub(in crate::node) dialling: Vec<LinkKey>,
 }
 
-/// The address of a node, which depends on its number only.
+/// The IP address of a node; it depends on the node's number only.
 pub fn ip_of(node: NodeId) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, node as u8 + 1))
 }
 
 impl Bus {
-    /// Makes an engine a node of a cluster, before its data are loaded.
+    /// Makes the engine a node of a cluster. The engine's data are loaded later.
     pub(in crate::node) fn start(
         id: NodeId,
         file: NodeFile,

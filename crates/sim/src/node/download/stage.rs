@@ -25,13 +25,13 @@ impl Download {
 }
 
 pub(in crate::node) enum DownloadStage {
-    /// Into memory, for a load that has already begun.
+    /// The snapshot is received into memory, for a load that has already begun.
     ToMemory(SharedBytes),
     ToDisk,
-    /// The file is durable under its temporary name at this time, ns.
+    /// The file will be durable under its temporary name at this time, ns.
     Saving(u64),
     Saved,
-    /// The file has its final name at this time, ns.
+    /// The file will have its final name at this time, ns.
     Committing(u64),
 }
 
@@ -49,7 +49,8 @@ pub(in crate::node) type SharedBytes = Arc<Mutex<SharedSnapshot>>;
 #[derive(Default)]
 pub(in crate::node) struct SharedSnapshot {
     pub(super) bytes: Vec<u8>,
-    /// Whether the snapshot is complete; `false` at the connection's end means that it was cut off.
+    /// Whether the snapshot is complete; `false` after the end of the connection means that the snapshot was
+    /// cut off.
     pub(super) is_whole: bool,
 }
 

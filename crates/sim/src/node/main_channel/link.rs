@@ -13,7 +13,7 @@ pub(in crate::node) struct MainLink {
 }
 
 impl MainLink {
-    /// The channel of a connection on which nothing has arrived yet.
+    /// The main channel on a connection from which nothing has been received yet.
     pub(in crate::node) fn new(conn: ConnId) -> MainLink {
         MainLink { conn, buffer: None, has_ended: false }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// has the same run as before disk faults existed.
 pub(in crate::world) struct DiskFaults {
     pub(super) rng: Rng,
-    /// A disk becomes faulty in one of this many steps; 0 for none.
+    /// On average, a disk becomes faulty in one of this many steps; 0 if none does.
     pub(super) one_in: u64,
     /// When each faulty disk is healed, ns.
     pub(super) heals_ns: BTreeMap<NodeId, u64>,

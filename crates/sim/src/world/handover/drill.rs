@@ -1,16 +1,16 @@
-//! A drill: a FAILOVER at the end of a run, when all nodes agree, the network works, and only steps are
-//! slow. Before the order the link of the target is cut twice within a second, at the primary and then
-//! at the target, as by CLIENT KILL at each server.
+//! A drill is a FAILOVER at the end of a run, when all nodes agree and the network works, but some steps are
+//! slow. Before the FAILOVER, the target's link is cut twice within a second, first at the primary and then
+//! at the target, as CLIENT KILL at each server would do.
 //!
 //! ```text
 //!  calm ─► cut at primary ─► linked again ─► cut at target ─► time ─► FAILOVER TO ─► outcome ─► settled
 //! ```
 //!
 //! The drill checks the following, because no data are lost here and slow steps have a bound:
-//! (1) the target is a replica again before the order arrives;
-//! (2) the failover has an outcome within its time limit and the time of the slow steps;
-//! (3) the role is handed over where the limit leaves enough time;
-//! (4) exactly one node is then a primary, at once, and executes writes;
+//! (1) the target is a replica again before FAILOVER is sent;
+//! (2) the failover has an outcome within its time limit plus the time of the slow steps;
+//! (3) the role is handed over if the limit leaves enough time;
+//! (4) immediately after that, exactly one node is a primary, and it executes writes;
 //! (5) no answered write is lost, although no WAIT followed;
 //! (6) all nodes agree again.
 
@@ -23,9 +23,10 @@ use sluice_replication::LinkState;
 use std::collections::BTreeSet;
 
 /// Longest time until a replica is linked again, with the delays and iterations of a drill and without
-/// slow steps, ms. This is less than the shortest pause between two attempts of a link.
+/// slow steps, ms. This is less than the shortest pause that may follow a lost link, which is 500 ms.
 const LINK_MS: u64 = 450;
-/// Longest time of a failover, ms: a replica reports its offset once a second, then the roles change.
+/// Longest time of a failover without slow steps, ms. A replica reports its offset once a second; after the
+/// report, the roles change.
 const HAND_OVER_MS: u64 = 1_000 + 2 * LINK_MS;
 /// Longest time of a failover that began before the drill, ms.
 const EARLIER_MS: u64 = 10_000;
@@ -80,7 +81,7 @@ impl World {
         let count = self.handovers.slow.rng.below(3);
         let most_ms = [50, 200, 1_500][self.handovers.slow.rng.below(3) as usize];
         (0..count).for_each(|_| self.slow_step(from, most_ms));
-        // Messages may be slow for this long, and the last of them arrives later.
+        // Messages may be slow for up to `most_ms`, and the last slow message arrives after that.
         count * most_ms * 2
     }
 
@@ -151,7 +152,8 @@ impl World {
         Ok(())
     }
 
-    /// Waits for the outcome of an earlier failover: a node that is busy with a script refuses to abort one.
+    /// Waits for the outcome of an earlier failover. It cannot simply be aborted, because a node that is busy
+    /// with a script refuses FAILOVER ABORT.
     fn drill_until_no_failover(&mut self, writes: &mut DrillWrites) -> Result<(), String> {
         let end_ns = self.now.mono_ns + EARLIER_MS * MS;
         while self.has_failover(self.primary) || self.handovers.is_under_way() {
@@ -160,8 +162,8 @@ impl World {
             }
             self.drill_step(writes)?;
         }
-        // After a failover that the Sentinel does not watch, the cluster has another primary than
-        // the Sentinel knows.
+        // After a failover that the Sentinel does not watch, the primary may be another node than the
+        // Sentinel assumes.
         if let [primary] = self.primaries()[..] {
             self.primary = primary;
         }
@@ -205,7 +207,7 @@ impl World {
         self.hosts[id].node.as_ref().is_some_and(|node| node.link_state() == LinkState::Connected)
     }
 
-    /// One iteration of a drill: time, the Sentinel, the client that writes, the nodes.
+    /// Runs one step of a drill: time passes, then the Sentinel, the writing client and the nodes act.
     fn drill_step(&mut self, writes: &mut DrillWrites) -> Result<(), String> {
         let ms = 1 + self.handovers.slow.rng.below(STEP_MS);
         self.pass_ms(ms)?;
@@ -216,7 +218,8 @@ impl World {
         self.iterate()
     }
 
-    /// Takes the client's reply and sends its next write, to the new primary where there is one.
+    /// Takes the reply to the client's last write, and sometimes sends the next write, to the present
+    /// primary.
     fn drill_write(&mut self, writes: &mut DrillWrites) {
         let primary = self.primary;
         if let Some((id, key)) = writes.at
@@ -245,7 +248,7 @@ impl World {
         writes.asked = Some(key);
     }
 
-    /// Checks that there is one primary, the one that the Sentinel knows.
+    /// Checks that exactly one node is a primary, and that the Sentinel considers this node the primary.
     fn check_one_primary(&self) -> Result<(), String> {
         let primaries = self.primaries();
         match primaries[..] == [self.primary] {

@@ -19,9 +19,9 @@ impl World {
         }
     }
 
-    /// Makes one slow step: of the primary, of any node, of messages, or of connections. The step takes at
-    /// most `most_ms` milliseconds. While messages are slow, each takes longer by up to a tenth of that
-    /// time.
+    /// Makes one step slow: suspends the primary or any node, or delays messages or connections. The step
+    /// takes at most `most_ms` milliseconds. While messages are slow, each takes longer by up to a tenth of
+    /// `most_ms`.
     pub(super) fn slow_step(&mut self, from: NodeId, most_ms: u64) {
         let count = self.hosts.len() as u64;
         let now_ns = self.now.mono_ns;
@@ -48,7 +48,7 @@ impl World {
         self.met.slow_steps += 1;
     }
 
-    /// Restores the usual delays of messages and connections, once the time of the slow ones is over.
+    /// Restores the usual delays of messages and connections if the period of slow ones is over.
     pub(super) fn end_slow_network(&mut self) {
         let slow = &mut self.handovers.slow;
         if slow.ends_ns <= self.now.mono_ns {

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 /// A failover whose outcome the Sentinel does not know.
 pub(in crate::world) struct Handover {
     pub(super) from: NodeId,
-    /// Replicas of the primary when it was asked: one of these that is a primary has taken over.
+    /// The replicas of the primary when FAILOVER was sent; if one of them is now a primary, it has taken
+    /// over.
     pub(super) replicas: BTreeSet<NodeId>,
     pub(super) is_forced: bool,
     /// Whether the primary was told to abort; the target may take over nevertheless.
@@ -17,7 +18,7 @@ pub(in crate::world) struct Handover {
     pub(super) waiter: SessionKey,
 }
 
-/// A client whose write has to be executed, because the failover did not happen.
+/// A client whose write has to be executed, because the failover has ended without a handover.
 pub(super) struct Resumed {
     pub(super) at: NodeId,
     pub(super) waiter: SessionKey,
@@ -29,7 +30,7 @@ pub(super) struct Resumed {
 /// same run as before failovers existed.
 pub(in crate::world) struct Handovers {
     pub(super) rng: Rng,
-    /// A failover is ordered in one of this many steps; 0 for none.
+    /// On average, a failover is ordered in one of this many steps; 0 if none is.
     pub(super) one_in: u64,
     pub(super) under_way: Option<Handover>,
     pub(super) resumed: Option<Resumed>,
@@ -37,7 +38,7 @@ pub(in crate::world) struct Handovers {
 }
 
 impl Handovers {
-    /// The hand-overs that a run of `seed` plans.
+    /// The failovers that a run of `seed` plans.
     pub(in crate::world) fn new(seed: u64) -> Handovers {
         let mut rng = Rng::new(seed ^ 0xFA11_07E4);
         let one_in = match rng.below(2) {
@@ -62,13 +63,13 @@ impl Handovers {
 /// same run as before slow steps existed.
 pub(in crate::world) struct SlowSteps {
     pub(super) rng: Rng,
-    /// One of this many steps of a failover is slow; 0 for none.
+    /// On average, one of this many steps of a failover is slow; 0 if none is.
     pub(super) one_in: u64,
     /// Whether the run ends with a drill.
     pub(super) has_drill: bool,
     /// Additional time to establish a connection, ns.
     pub(super) set_up_ns: u64,
-    /// When connections and messages have their usual delays again, ns.
+    /// The time from which connections and messages have their usual delays again, ns.
     pub(super) ends_ns: u64,
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The known outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The run continues or has ended: a node has all of its writes, or none.
+    /// The run continues or has ended: each node has all of the run's writes, or none.
     Open,
     /// The run was refused, killed, or lost before its end: no node has any of its writes.
     Dropped,
@@ -28,24 +28,24 @@ pub(in crate::world) enum HowPromised {
     Plainly,
     /// A SET, after a library was loaded.
     AfterLibrary,
-    /// A run by this command.
+    /// A run, which this command starts.
     ByRun(Words),
 }
 
-/// A run that writes.
+/// An execution of a script or function that writes.
 #[derive(Debug)]
 pub(super) struct Run {
     /// The keys that the run writes before it ends.
     pub(super) parts: Vec<Vec<u8>>,
-    /// The node that executes the run; `None` after that process has ended.
+    /// The node that executes the run; `None` after the node's process has ended.
     pub(super) at: Option<NodeId>,
-    /// Snapshots that the node had loaded when the run was sent: once it has loaded another one, keys
-    /// that it lacks prove nothing about the run.
+    /// Number of snapshots that the node had loaded when the run was sent. Once the node has loaded another
+    /// one, missing keys prove nothing about the run.
     pub(super) snapshots: u64,
     /// The client that has sent the run and waits for the reply; `None` if the client has closed its
     /// session, or if another part of the simulation takes the reply.
     pub(super) caller: Option<SessionKey>,
-    /// Number of replies before the reply of the run.
+    /// Number of replies that the client receives before the reply of the run.
     pub(super) replies_before: usize,
     /// Replies to the client so far.
     pub(super) replies: Vec<u8>,
@@ -56,21 +56,21 @@ pub(super) struct Run {
 /// run as before scripts existed.
 pub(in crate::world) struct Runs {
     pub(super) rng: Rng,
-    /// A script is started in one of this many steps; 0 for none.
+    /// On average, a script is started in one of this many steps; 0 if none is.
     pub(super) one_in: u64,
-    /// Whether there are functions, too.
+    /// Whether clients also load libraries and call functions.
     pub(super) has_libraries: bool,
     pub(super) all: Vec<Run>,
-    /// Number of names given so far, for keys and for versions of libraries.
+    /// Number of names used so far, for keys and for versions of libraries.
     pub(super) names: u64,
-    /// Versions of the library whose version only ever rises: each was acknowledged before the promise
-    /// with this number.
+    /// Acknowledged versions of the library whose version only ever rises. Each version is also the number of
+    /// the promise before whose write it was loaded.
     pub(super) kept: Vec<u64>,
     /// Nodes that were asked to shut down.
     pub(super) ending: BTreeSet<NodeId>,
     /// Clients that have asked to kill a script.
     pub(super) killers: Vec<(NodeId, SessionKey)>,
-    /// Open execution units at the last look.
+    /// Open execution units at the last check.
     pub(super) open: BTreeMap<NodeId, OpenAt>,
 }
 
@@ -101,7 +101,7 @@ impl Runs {
         self.one_in > 0
     }
 
-    /// Whether a node was asked to shut down: until it does, it may hold writes back.
+    /// Whether a node was asked to shut down; until the node ends, it may hold writes back.
     pub(in crate::world) fn ends(&self, id: NodeId) -> bool {
         self.ending.contains(&id)
     }

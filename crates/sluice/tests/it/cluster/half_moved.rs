@@ -8,9 +8,9 @@ use crate::common::until;
 /// A slot of the first of three primaries; the test's keys are in this slot.
 const SLOT: u16 = 3;
 const KEYS: usize = 10;
-/// Number of keys that move in most tests: fewer than half, because the tool takes the node with most keys
-/// for the owner (a random one of two with equally many), and a source of the reference deletes its remaining
-/// keys when it receives the other node's claim.
+/// Number of keys that move in most tests. These are fewer than half, because the tool considers the node
+/// with most keys the owner (or a random one of two with equally many), and a source that is the reference's
+/// deletes its remaining keys when it receives the other node's claim.
 const FEWER: usize = 4;
 
 fn keys() -> Vec<String> {
@@ -19,18 +19,18 @@ fn keys() -> Vec<String> {
     (0..KEYS).map(|number| format!("{{{tag}}}{number}")).collect()
 }
 
-/// A step towards a half-moved slot, from the first of three nodes to the second.
+/// One of the steps by which a slot becomes half moved from the first of three nodes to the second.
 #[derive(Clone, Copy)]
 enum Step {
-    /// The second node imports.
+    /// The second node marks the slot as importing.
     Import,
-    /// The third node imports.
+    /// The third node marks the slot as importing.
     ImportElsewhere,
     /// The first node marks the slot as migrating.
     Export,
-    /// This number of keys moves.
+    /// This number of keys moves to the second node.
     Move(usize),
-    /// The first or second node removes its mark.
+    /// The first node (0) or the second one (1) removes its mark.
     Forget(usize),
 }
 
@@ -76,8 +76,8 @@ fn owner(group: &Group) -> usize {
     })
 }
 
-/// Executes the steps of each shape, which leave the slot half moved; the slot's owner at that time counts as
-/// the first node. Then `fix` must mend the slot.
+/// Executes the steps of each shape, which leave the slot half moved. The owner of the slot before these
+/// steps counts as the first node. After the steps of a shape, `fix` must mend the slot.
 fn is_mended(kinds: &str, shapes: &[(&str, &[Step])]) {
     let Some(group) = strangers(kinds) else { return };
     group.create(3, "0");
@@ -113,8 +113,8 @@ fn cb_o27_half_moved_slots_are_mended_where_most_nodes_are_stock() {
     is_mended("sos", SHAPES);
 }
 
-/// The second and third node are the reference's. The tool has the target claim the slot while
-/// the source has keys.
+/// The second and third node are the reference's. The tool makes the target claim the slot while the source
+/// still has keys.
 #[test]
 fn cb_e11_no_key_is_lost_where_the_target_has_most_of_them() {
     let steps: &[Step] = &[Import, Export, Move(KEYS - FEWER)];
@@ -123,7 +123,7 @@ fn cb_e11_no_key_is_lost_where_the_target_has_most_of_them() {
     }
 }
 
-/// The second node is the reference's; the default user may not restore at any node.
+/// The second node is the reference's; the default user may not run RESTORE at any node.
 #[test]
 fn cb_o22_a_reshard_as_a_user_moves_keys_that_the_default_user_may_not_move() {
     let Some(group) = strangers("oso") else { return };
@@ -144,8 +144,8 @@ fn cb_o22_a_reshard_as_a_user_moves_keys_that_the_default_user_may_not_move() {
         [&["reshard", &at][..], &ends, &["--cluster-slots", &count, "--cluster-yes"]].concat()
     };
     let as_mover = ["--user", "mover", "--pass", "secret"];
-    // The slots up to that of the keys move from our node to the reference's; the last one is left half
-    // moved.
+    // The slots up to that of the keys move from our node to the reference's; the last of these slots is left
+    // half moved.
     let (text, _) = group.says(&reshard(0, 1));
     assert!(text.contains("NOPERM"), "{text}");
     group.done(&[&["fix", &at, "--cluster-yes"][..], &as_mover].concat());

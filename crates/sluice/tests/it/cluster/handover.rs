@@ -13,8 +13,9 @@ use std::thread::JoinHandle;
 /// First and last slots of the three primaries.
 const SHARES: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
 
-/// Three primaries, then replicas of the first, second and third primary as long as `kinds` has letters: `o`
-/// is a node of ours, `s` one of the reference. `None` without the reference.
+/// Starts a cluster with a node for each letter of `kinds`: three primaries, then replicas of the first,
+/// second and third primary. `o` is a node of ours, `s` one of the reference. Returns `None` if a node of the
+/// reference is needed and the environment names no reference.
 pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     let more = ["--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
     let members: Option<Vec<Member>> = kinds.chars().map(|kind| Member::start(kind == 's', &more)).collect();
@@ -25,8 +26,8 @@ pub(super) fn cluster(kinds: &str) -> Option<Vec<Member>> {
     for other in &members[1..] {
         meet(&mut members[0].client(), other.port(), other.bus());
     }
-    // All nodes must know each other first: a primary that does not know a replica yet would never learn the
-    // replica's role.
+    // All nodes must know each other first, because a primary that does not know a replica yet would never
+    // learn the replica's role.
     for member in &members {
         until("a node that knows all", || {
             let lines = nodes(&mut member.client());
@@ -64,7 +65,7 @@ struct Writer {
 const KEYS: u64 = 64;
 
 impl Writer {
-    /// Starts writing at a node. `keeps`: connections to nodes without keys stay open.
+    /// Starts writing at a node. If `keeps` is set, connections to nodes without keys stay open.
     fn start(port: u16, keeps: bool) -> Writer {
         let (stops, done) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(0)));
         let (stop, count) = (Arc::clone(&stops), Arc::clone(&done));
@@ -168,7 +169,7 @@ fn ports_in_slots(client: &mut Client) -> Vec<u16> {
 #[test]
 fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     let Some(mut members) = cluster("oooooo") else { return };
-    // SAFE: a node whose vote counts does not shut down.
+    // With SAFE, a node whose vote counts does not shut down.
     let [mut one, mut two] = [members[0].client(), members[1].client()];
     one.check("SHUTDOWN SAFE NOW", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
     let refused = "This is a voting primary. Shutting down may cause the cluster to go down. Can't exit.";
@@ -196,8 +197,8 @@ fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     let asked = "Forced failover primary request accepted (primary request from";
     until("the order in the heir's log", || log_of(&members[3]).contains(asked).then_some(()));
 
-    // The next shutdown is by a command, which is not answered; the server does not wait for a client that
-    // has closed.
+    // The next shutdown is requested by a command, which gets no reply. The server does not wait for a client
+    // that has closed its connection.
     writer.stop(&[&members[1], &members[2], &members[3]]);
     let writer = Writer::start(members[1].port(), false);
     writer.goes_on();
@@ -209,7 +210,7 @@ fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     has_ended(&mut members[1]);
     writer.stop(&[&members[2], &members[3], &members[4]]);
 
-    // A replica redirects its readers, and is not announced to clients any more.
+    // A replica that is shutting down redirects its readers, and is not announced to clients any more.
     let (port, primary) = (members[5].port(), members[2].port());
     assert!(ports_in_slots(&mut members[2].client()).contains(&port));
     let mut reader = members[5].client();
@@ -223,8 +224,8 @@ fn cl_m10_m13_no_client_notices_the_end_of_a_primary_that_hands_over() {
     has_ended(&mut members[5]);
 }
 
-/// Nodes 1 and 3 are the reference's: its replica takes over from our primary, and our replica
-/// from its primary.
+/// Nodes 1 and 3 are the reference's. The reference's replica takes over from our primary, and our replica
+/// from the reference's primary.
 #[test]
 fn cl_m11_m12_replicas_of_either_kind_take_over_from_primaries_of_the_other() {
     let Some(mut members) = cluster("ososo") else { return };
@@ -256,8 +257,8 @@ fn cl_m11_m12_replicas_of_either_kind_take_over_from_primaries_of_the_other() {
     });
 }
 
-/// The first successor dies before our replica has a link to it: the replica's data are nevertheless the
-/// shard's, and as old as its link to the previous primary shows. The first successor is the reference's.
+/// The first successor, a node of the reference, dies before our replica has a link to it. The replica's data
+/// nevertheless count as the shard's, and their age follows from the replica's link to the previous primary.
 #[test]
 fn cl_e41_two_primaries_in_a_row_may_die() {
     let Some(members) = cluster("ooos") else { return };
@@ -272,7 +273,7 @@ fn cl_e41_two_primaries_in_a_row_may_die() {
         client.check("READONLY", "+OK\r\n");
         (client.send("GET {06S}\r\n").line() == "$1").then_some(())
     });
-    // The second replica's next link fails: it sends a password, and the successor has none.
+    // The second replica's next link fails, because the replica sends a password and the successor has none.
     other.client().check("CONFIG SET primaryauth wrong cluster-replica-no-failover yes", "+OK\r\n");
     let heir = &members[3];
     members[0].signal("STOP");

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 const REDIRECTS_MAX: usize = 2;
 
 /// A client that repeatedly writes a key, and follows MOVED. A reply other than MOVED and OK, or more
-/// redirects, makes its thread panic.
+/// than `REDIRECTS_MAX` redirects for a request, makes its thread panic.
 struct Follower {
     thread: JoinHandle<()>,
     stops: Arc<AtomicBool>,
@@ -99,7 +99,7 @@ fn demote(members: &[Member], old: &Member, heir: &Member, tag: &str) {
         let reply = client.line();
         assert!(moved(&reply), "{reply}");
     }
-    // The reference leaves a client blocked in WAIT.
+    // If the old primary is the reference's, the client in WAIT stays blocked.
     if matches!(old, Member::Ours(_)) {
         let reply = counts.line();
         assert!(reply.starts_with("-UNBLOCKED "), "{reply}");
@@ -118,8 +118,8 @@ fn demote(members: &[Member], old: &Member, heir: &Member, tag: &str) {
     }
 }
 
-/// The second primary and the replica of the first are the reference's: each pair has a node of either
-/// kind, and either one is demoted.
+/// The second primary and the replica of the first are the reference's. Each pair thus has a node of either
+/// kind, and both nodes of a pair are demoted in turn.
 #[test]
 fn cb_s70_clients_of_a_demoted_primary_are_sent_to_its_heir_and_in_no_circle() {
     let Some(members) = cluster("ososo") else { return };

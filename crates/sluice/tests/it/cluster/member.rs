@@ -11,8 +11,8 @@ pub enum Member {
 }
 
 impl Member {
-    /// A node with these additional arguments; `None` for a node of the reference if the environment
-    /// names no reference.
+    /// Starts a node with these additional arguments; returns `None` for a node of the reference if the
+    /// environment names no reference.
     pub fn start(is_stock: bool, more: &[&str]) -> Option<Member> {
         if !is_stock {
             return Some(Member::Ours(Node::start(more)));

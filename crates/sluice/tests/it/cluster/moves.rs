@@ -1,5 +1,5 @@
-//! Shared by the tests of atomic moves of slots: clusters in which slots 100 to 300 move from
-//! node 0 to node 2.
+//! Helpers for the tests of atomic moves of slots, with clusters in which slots 100 to 300 move from node 0
+//! to node 2.
 
 use super::member::Member;
 use super::operators::{Group, strangers_with};
@@ -7,8 +7,8 @@ use crate::common::{Client, request, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Nodes of these kinds with two databases each: primaries 0, 1 and 2, and a replica of node 2; a fifth
-/// node is a replica of node 0.
+/// Starts a cluster with a node for each letter of `kinds`, with two databases each. Nodes 0, 1 and 2 are
+/// primaries, node 3 is a replica of node 2, and node 4, if there is one, is a replica of node 0.
 pub(super) fn cluster(kinds: &str, more: &[&str]) -> Option<Group> {
     let databases = ["--cluster-databases", "2"];
     let group = strangers_with(kinds, &[&databases, more].concat())?;
@@ -26,7 +26,7 @@ pub(super) fn begin(group: &Group) {
     group.members[0].client().check(&line, "+OK\r\n");
 }
 
-/// The latest job of a node, as text.
+/// The latest move of slots that a node lists, as text.
 pub(super) fn job(member: &Member) -> String {
     let mut client = member.client();
     client.send("CLUSTER GETSLOTMIGRATIONS\r\nPING\r\n");
@@ -84,7 +84,7 @@ pub(super) fn fill(source: &mut Client, moved: &[String]) {
     source.check("SELECT 0", "+OK\r\n");
 }
 
-/// Digests of the values of these keys in both databases, where a node has them.
+/// Digests of the values that a node has under these keys, in both databases.
 pub(super) fn digests(member: &Member, keys: &[String]) -> Vec<String> {
     let mut client = member.client();
     let words: Vec<&[u8]> =

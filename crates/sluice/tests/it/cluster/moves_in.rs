@@ -63,7 +63,7 @@ fn moves_while_clients_count(kinds: &str) {
     assert!(others.iter().all(|key| !moved.contains(key)));
 }
 
-/// A tool returns a slot by SETSLOT as soon as the job is over. All nodes of the second cluster are ours.
+/// A tool returns a slot by SETSLOT as soon as the move is over. All nodes of the second cluster are ours.
 #[test]
 fn cb_a46_a_slot_that_has_come_goes_back_by_hand_at_once() {
     for kinds in ["ssoo", "oooo"] {
@@ -82,7 +82,7 @@ fn cb_a46_a_slot_that_has_come_goes_back_by_hand_at_once() {
     }
 }
 
-/// Begins a move whose keys arrive, and that the source then holds back.
+/// Begins a move whose keys arrive at the target; the source does not let the move end.
 fn held(group: &Group) {
     let (moved, _) = keys_to_move();
     let source = &group.members[0];
@@ -130,8 +130,8 @@ fn cb_a60_a_move_that_the_source_cancels_or_that_loses_its_data_here_can_begin_a
     group.have_the_same(2, 3);
 }
 
-/// A target that abandons the move when it may take over the slots reports this, so that writers need not
-/// wait ten seconds. All nodes of the second cluster are ours.
+/// If the target abandons the move when it may take over the slots, it reports this to the source, so that
+/// writers at the source need not wait ten seconds. All nodes of the second cluster are ours.
 #[test]
 fn cb_a47_a_source_of_either_kind_goes_on_at_once_when_the_target_refuses() {
     for (kinds, why) in
@@ -192,8 +192,8 @@ fn cb_a37_a_target_that_is_killed_comes_back_without_the_move() {
     group.have_the_same(2, 3);
 }
 
-/// A primary of the reference that has given away all of its slots follows the node that has them at once,
-/// and may be elected soon after: the shard stays intact.
+/// A primary of the reference that has given away all of its slots immediately follows the node that has them
+/// now, and may be elected soon after that. The shard stays intact.
 #[test]
 fn cb_a46_a_stock_primary_that_gave_all_its_slots_takes_them_over_again() {
     let Some(group) = cluster("ssoo", &[]) else { return };

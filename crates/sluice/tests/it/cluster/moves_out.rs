@@ -55,14 +55,14 @@ fn cb_a46_slots_move_between_nodes_of_ours_while_clients_count() {
     moves_while_clients_count("osooo");
 }
 
-/// Nodes 1, 2, 3 and 4 are the reference's: the target, its replica, and the source's replica.
+/// Nodes 1 to 4 are the reference's, among them the target, its replica, and the source's replica.
 #[test]
 fn cb_a70_slots_move_to_a_stock_primary_while_clients_count() {
     moves_while_clients_count("ossss");
 }
 
-/// Begins a move whose snapshot is sent, and that does not proceed to pausing writers. Returns the number of
-/// the source's keys in the moved slots.
+/// Begins a move that sends its snapshot, but does not go on to pause writers. Returns the number of the
+/// source's keys in the moved slots.
 fn held(group: &Group) -> usize {
     let (moved, _) = keys_to_move();
     let (source, target) = (&group.members[0], &group.members[2]);
@@ -96,7 +96,7 @@ fn cb_a60_a_move_that_is_cancelled_or_loses_its_data_leaves_the_slots_where_they
     is_over(target, "success");
     assert_eq!(has_of_moved(target), had);
     group.have_the_same(2, 3);
-    // A move ends at once when its data are deleted.
+    // A move fails at once when the data of the source are deleted.
     let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 400 400 NODE {}", target.id());
     source.client().check("DEBUG SLOTMIGRATION PREVENT-PAUSE 1", "+OK\r\n").check(&line, "+OK\r\n");
     is_over(source, "waiting-to-pause");
@@ -123,7 +123,8 @@ fn copied(from: &Dir, names: &[&str]) -> Dir {
 }
 
 /// Starts our server and the reference's, each as a separate node with these arguments, on copies of
-/// these files of node `at`. Ours must show the same data as the node; the reference's is returned.
+/// these files of node `at`. Our server must show the same data as the node. The reference's server is
+/// returned.
 fn loaded(group: &Group, at: usize, names: &[&str], arguments: &[&str], digest: &str) -> Member {
     let Member::Ours(node) = &group.members[at] else { panic!("node {at} is ours") };
     let more = [&["--cluster-databases", "2"], arguments].concat();
@@ -186,9 +187,9 @@ fn cb_h25_what_is_saved_and_rewritten_beside_a_move_is_right_at_both_ends() {
         until("the end", || has_ended(source).and_then(|()| has_ended(target)));
         let stock = loaded(&group, 0, &names, arguments, &digest_of[0]);
         assert_eq!(stock.digest(), digest_of[0], "{names:?} of the source");
-        // A primary that restarts with half of a move abandons the move. A node of the
-        // reference without slots first takes the slots of the move for its own, and keeps
-        // their keys: the file has all of them.
+        // A primary that restarts in the middle of a move abandons the move. A node of the reference without
+        // slots, however, first considers the slots of the move its own and keeps their keys, so it shows
+        // that the file has all of these keys.
         let stock = loaded(&group, 2, &names, arguments, &digest_of[1]);
         assert_eq!(digests(&stock, &moved), digests(source, &moved), "{names:?} of the target");
         assert_eq!(digests(&stock, &own), digests(target, &own), "{names:?} of the target");
@@ -210,7 +211,8 @@ fn cb_a60_a_target_that_is_killed_leaves_the_slots_where_they_are() {
     source.client().check(&format!("SET {} again", moved[0]), "+OK\r\n");
 }
 
-/// Nodes 0 and 3 are ours, 1 and 2 the reference's: both refuse with the same words.
+/// Nodes 0 and 3 are ours, 1 and 2 the reference's. A node of ours and one of the reference must refuse with
+/// the same words.
 #[test]
 fn cb_a10_commands_are_refused_with_the_words_of_the_reference() {
     let Some(group) = cluster("osso", &[]) else { return };

@@ -33,7 +33,7 @@ fn fill(client: &mut Client, tag: &str) {
     for (write, _, _) in DATA {
         client.send(tagged(write, tag) + "\r\n");
         assert!(!client.line().starts_with('-'), "{write}");
-        // XADD answers with a text that has one more line.
+        // The reply to XADD is a bulk string, which has a second line.
         if write.starts_with("XADD") {
             client.line();
         }
@@ -70,7 +70,7 @@ impl Counting {
                         let port = rest.rsplit_once(':').unwrap().1.parse().unwrap();
                         clients[shard] = Client::to("127.0.0.1", port);
                     } else {
-                        // A client library would wait, too, before it tries again.
+                        // The thread waits before the next attempt, as a client library would.
                         std::thread::sleep(Duration::from_millis(5));
                     }
                 }
@@ -86,7 +86,7 @@ impl Counting {
     }
 }
 
-/// The variables for a shard's old node and its new node.
+/// The environment variables that name a shard's old node and its new node.
 fn sides<'a>(old: &'a [String; 2], new: &'a str) -> [(&'a str, &'a str); 3] {
     [("OLD_PORT", &old[0]), ("OLD_BUS", &old[1]), ("NEW_PORT", new)]
 }
@@ -95,8 +95,8 @@ fn of(member: &Member) -> [String; 2] {
     [member.port().to_string(), member.bus().to_string()]
 }
 
-/// Checks the cluster as before a move ([`check_move`]): an open slot is reported for the node that has it
-/// open, whichever node is asked, and a node that refuses the user is named.
+/// Checks the cluster as before a move ([`check_move`]). The check must name the node at which a slot is
+/// open, whichever node is asked, and a node that refuses the user.
 fn is_judged(group: &Group) {
     let (first, second) = (&group.members[0], &group.members[1]);
     let (text, status) = check_move(second.port(), &[]);
@@ -110,7 +110,7 @@ fn is_judged(group: &Group) {
     assert!(status == 1 && text.contains(&wanted), "{wanted} in {text}");
     first.client().check("CLUSTER SETSLOT 7 STABLE", "+OK\r\n");
 
-    // The guide's user is used at each node; a node that refuses is named.
+    // The check logs in at each node as the guide's user, and names a node that refuses a command.
     let port = second.port().to_string();
     Shell::new().run_with("check-cluster", &[("OLD_PORT", &port), ("MOVE_PASSWORD", SECRET)]);
     let user = ["--user", "mover", "--pass-from-env", "MOVE_PASSWORD"];
@@ -131,7 +131,8 @@ fn is_judged(group: &Group) {
     }
 }
 
-/// Three primaries of the reference, and one of its nodes that joins at the end. The new nodes are ours.
+/// The old nodes are the reference's: three primaries, and a node that joins at the end. The new nodes are
+/// ours.
 #[test]
 fn a_stock_cluster_moves_in_shard_by_shard_and_back_while_a_client_writes() {
     let Some(group) = strangers("ssss") else { return };
@@ -165,7 +166,8 @@ fn a_stock_cluster_moves_in_shard_by_shard_and_back_while_a_client_writes() {
         shell.run_with("cluster-take", &sides(&of(&old[shard]), &news[shard][0]));
         holds(&mut ours[shard](), shard);
     }
-    // Back to a node that still follows, and to another node that joins.
+    // The first shard moves back to its old node, which still follows, and the second one to another node,
+    // which joins.
     shell.run_with("cluster-take", &sides(&news[0], &of(&old[0])[0]));
     holds(&mut old[0].client(), 0);
     shell.run_with("cluster-take", &sides(&of(&old[0]), &news[0][0]));
@@ -189,7 +191,8 @@ fn a_stock_cluster_moves_in_shard_by_shard_and_back_while_a_client_writes() {
     });
 }
 
-/// Three primaries of ours. The sources, one after the other, are the reference and each available Redis.
+/// The cluster has three primaries of ours. The sources, one after the other, are the reference and each
+/// available Redis.
 #[test]
 fn a_single_server_is_imported_into_a_cluster() {
     let Some(group) = strangers("ooo") else { return };

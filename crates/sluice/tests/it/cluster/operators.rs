@@ -13,8 +13,8 @@ pub(super) struct Group {
     tools: PathBuf,
 }
 
-/// Nodes that do not know each other: `o` is one of ours, `s` one of the reference. `None`
-/// without the reference.
+/// Starts nodes that do not know each other: for each `o` in `kinds` one of ours, for each `s` one of the
+/// reference. Returns `None` if the environment names no reference, or its tools are missing.
 pub(super) fn strangers(kinds: &str) -> Option<Group> {
     strangers_with(kinds, &[])
 }
@@ -58,7 +58,7 @@ impl Group {
         text
     }
 
-    /// Makes a cluster of the first nodes, with this number of replicas for each primary.
+    /// Makes a cluster of the first `count` nodes, with this number of replicas for each primary.
     pub(super) fn create(&self, count: usize, replicas: &str) {
         let addresses: Vec<String> = self.members[..count].iter().map(Member::address).collect();
         let addresses = addresses.iter().map(String::as_str);
@@ -68,7 +68,7 @@ impl Group {
         self.is_well(count);
     }
 
-    /// Waits until the first nodes are primaries that serve, or replicas that are up to date.
+    /// Waits until the first `count` nodes are primaries that serve, or replicas that are up to date.
     pub(super) fn is_well(&self, count: usize) {
         for member in &self.members[..count] {
             until("a node that serves", || {
@@ -88,7 +88,7 @@ impl Group {
         });
     }
 
-    /// Makes a node that is not in the cluster a replica of one of its primaries.
+    /// Makes a node that is not in the cluster yet a replica of one of the cluster's primaries.
     pub(super) fn follow(&self, replica: usize, primary: usize) {
         let count = replica + 1;
         let (replica, primary) = (&self.members[replica], &self.members[primary]);
@@ -102,7 +102,7 @@ impl Group {
         self.all_know(count, replica, primary);
     }
 
-    /// Waits until the first nodes know that one node follows another.
+    /// Waits until the first `count` nodes know that `replica` follows `primary`.
     fn all_know(&self, count: usize, replica: &Member, primary: &Member) {
         let (id, of) = (replica.id(), format!("slave {} ", primary.id()));
         until("all to know", || {
@@ -115,7 +115,7 @@ impl Group {
         });
     }
 
-    /// Waits until two nodes have the same data, and have some.
+    /// Waits until two nodes have the same data, and checks that they have keys.
     pub(super) fn have_the_same(&self, one: usize, other: usize) {
         let (one, other) = (&self.members[one], &self.members[other]);
         until("the same data", || (one.digest() == other.digest()).then_some(()));
@@ -141,7 +141,8 @@ impl Drop for Load {
     }
 }
 
-/// Three kinds of failover by hand, there and back, while clients write.
+/// Executes CLUSTER FAILOVER without an option, with FORCE and with TAKEOVER, in alternating directions,
+/// while clients write.
 fn fail_over_by_hand(kinds: &str) {
     let Some(group) = strangers(kinds) else { return };
     group.create(3, "0");
@@ -178,7 +179,8 @@ fn failovers_by_hand_under_load_between_a_primary_of_ours_and_a_stock_replica() 
     fail_over_by_hand("osos");
 }
 
-/// A primary that is stopped for longer than the timeout, and one that is killed.
+/// Suspends the primary for longer than the node timeout, and later kills its successor. Each time the other
+/// node must take over.
 fn replace(kinds: &str) {
     let Some(mut group) = strangers(kinds) else { return };
     group.create(3, "0");
@@ -213,7 +215,8 @@ fn a_primary_that_stands_still_or_is_killed_is_replaced_by_a_stock_replica_with_
     replace("ooos");
 }
 
-/// The subcommands of `valkey-cli --cluster`: eight nodes, the last two of which join a cluster of six.
+/// Runs the subcommands of `valkey-cli --cluster` with eight nodes, the last two of which join a cluster of
+/// six.
 fn look_after(kinds: &str) {
     let Some(group) = strangers(kinds) else { return };
     group.create(6, "1");
@@ -237,8 +240,8 @@ fn look_after(kinds: &str) {
     let new = group.members[6].id();
     group.done(&["add-node", &addresses[7], at, "--cluster-replica", "--cluster-primary-id", &new]);
     until("the new replica to follow", || group.members[7].follows().then_some(()));
-    // Both are needed below: a node that does not know another cannot forget it, and a node that has just
-    // joined gets no keys.
+    // The steps below need both conditions, because a node cannot forget a node that it does not know, and a
+    // node that has just joined gets no keys.
     group.all_know(7, &group.members[7], &group.members[6]);
     group.is_well(8);
     group.done(&[
@@ -258,7 +261,7 @@ fn look_after(kinds: &str) {
     group.done(&["rebalance", at, "--cluster-weight", &format!("{new}=0")]);
     group.done(&["del-node", at, &new]);
     group.is_well(6);
-    // A slot that was left open.
+    // A slot is left open, which `fix` must mend.
     let mut source = group.members[0].client();
     source.check(&format!("CLUSTER SETSLOT 5000 MIGRATING {to}"), "+OK\r\n");
     group.members[1].client().check(&format!("CLUSTER SETSLOT 5000 IMPORTING {from}"), "+OK\r\n");
@@ -282,7 +285,7 @@ fn the_references_tool_looks_after_a_cluster_every_second_node_of_which_is_stock
     look_after("osososos");
 }
 
-/// Keys of the slots 100 to 300, and as many of the slots of the second of three primaries.
+/// Two hundred keys of the slots 100 to 300, and two hundred keys of slots of the second of three primaries.
 pub(super) fn keys_to_move() -> (Vec<String>, Vec<String>) {
     let (mut moved, mut others) = (Vec::new(), Vec::new());
     for number in 0..100_000 {
@@ -338,8 +341,8 @@ pub(super) fn has_of_moved(member: &Member) -> usize {
     (100..=300).map(count).map(|line| line.trim_start_matches(':').parse::<usize>().unwrap()).sum()
 }
 
-/// Three primaries of the reference; the second one's replicas are ours, the reference's, and ours, the
-/// last of which joins while slots are being moved.
+/// The three primaries are the reference's. The second primary has three replicas: one of ours, one of the
+/// reference, and another of ours that joins while slots are being moved.
 #[test]
 fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ours() {
     let Some(group) = strangers("sssoso") else { return };
@@ -347,7 +350,8 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
     group.follow(3, 1);
     group.follow(4, 1);
     group.is_well(5);
-    // A replica of a primary with three replicas would migrate to one without any.
+    // Without this setting, a replica of the primary with three replicas would migrate to a primary without
+    // replicas.
     for at in [3, 4, 5] {
         group.members[at].client().check("CONFIG SET cluster-allow-replica-migration no", "+OK\r\n");
     }
@@ -382,7 +386,7 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
             assert_eq!(keys(replica), keys(target), "{at}");
         }
     };
-    // A move that is held open, and then cancelled.
+    // The first move is held open, and then cancelled.
     begin(&mut source);
     have_come(&[3, 4]);
     show_the_same(&[3, 4], ":200");
@@ -395,7 +399,7 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
         until("the keys to go", || (has_of_moved(&group.members[at]) == 0).then_some(()));
     }
     show_the_same(&[3, 4], ":200");
-    // Another move, about which a new replica learns from its full sync.
+    // During another move, a new replica learns about the move from its full sync.
     begin(&mut source);
     have_come(&[3, 4]);
     group.follow(5, 1);
@@ -409,8 +413,8 @@ fn cb_g13_slots_on_their_way_to_a_stock_primary_are_hidden_at_its_replicas_of_ou
     show_the_same(&[3, 4, 5], ":400");
 }
 
-/// Three primaries of the reference; the second one's replica is ours, and takes over while
-/// slots are being moved.
+/// The three primaries are the reference's. The second primary's replica is ours, and takes over while slots
+/// are being moved.
 #[test]
 fn cb_a60_a_replica_of_ours_takes_over_from_a_stock_primary_that_imports() {
     let Some(group) = strangers("ssso") else { return };

@@ -2,9 +2,9 @@
 //! with keys and without, requested from a primary and from its replica by clients with each of their
 //! flags, while the cluster is ok and while it is not.
 //!
-//! Six nodes, of which four are the reference's: a primary, its replica, and a primary that owns the
-//! other slots; and the same with the first two of ours. All have the same state, and announce the same
-//! ports to clients, so that replies need no translation.
+//! There are six nodes, three on each side: a primary, its replica, and a primary that owns the other slots.
+//! The first two nodes of one side are ours; the other four nodes are the reference's. Both sides have the
+//! same state, and announce the same ports to clients, so that replies need no translation.
 
 use super::member::Member;
 use crate::common::{Client, until};
@@ -12,7 +12,7 @@ use sluice_base::key_slot;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// The ports that the three nodes announce to clients.
+/// The ports that the three nodes of a side announce to clients.
 const PORTS: [&str; 3] = ["7001", "7002", "7003"];
 /// The slots that the first primary owns, and those of the other primary. Later slots have no owner.
 const MINE: [u16; 2] = [0, 8_000];
@@ -83,11 +83,11 @@ fn states() -> Vec<State> {
     .collect()
 }
 
-/// Requests, a line for each command. `%` stands for the tag of the state, `^` for that of another slot
-/// of the first primary, `&` for that of a slot of the other one, `~` for that of a slot without an
+/// Requests, a line for each command. `%` stands for the tag of the state, `^` for the tag of another slot of
+/// the first primary, `&` for the tag of a slot of the other primary, `~` for the tag of a slot without an
 /// owner. No request changes data, in any state.
 const REQUESTS: &[&[&str]] = &[
-    // One key, several, a repeated one.
+    // Requests with one key, with several keys, and with a repeated key.
     &["GET %a"],
     &["GET %b"],
     &["GET %c"],
@@ -133,7 +133,7 @@ const REQUESTS: &[&[&str]] = &[
     &["GETDEL %c"],
     &["HGETALL %a"],
     &["LPUSH %a x"],
-    // Two slots.
+    // Requests with keys of two slots.
     &["MGET %a ^a"],
     &["MGET ^a %a"],
     &["MGET %a &a"],
@@ -141,7 +141,7 @@ const REQUESTS: &[&[&str]] = &[
     &["MSET %a 1 ^a 1"],
     &["SORT %c STORE ^d"],
     &["EVAL 'return 1' 2 %a ^a"],
-    // Another database.
+    // Requests for another database.
     &["SELECT 1", "GET %a"],
     &["MOVE %c 1"],
     &["MOVE %c"],
@@ -157,7 +157,7 @@ const REQUESTS: &[&[&str]] = &[
     &["MIGRATE 127.0.0.1 1 %c 0 10"],
     &["MIGRATE 127.0.0.1 1 '' 0 10 KEYS %c %d"],
     &["MIGRATE 127.0.0.1 1 '' 0 10 KEYS %c ^d"],
-    // No key, and commands whose keys cannot be determined.
+    // Requests without a key, and requests whose keys cannot be determined.
     &["PING"],
     &["ECHO x"],
     &["PUBLISH %a m"],
@@ -258,7 +258,7 @@ const REQUESTS: &[&[&str]] = &[
     &["WATCH %a", "MULTI", "GET %a", "EXEC"],
     &["WATCH %a ^a"],
     &["WATCH %a", "UNWATCH"],
-    // Flags last for one command, or until they are reset.
+    // The flags of a client last for one command, or until they are reset.
     &["GET %a", "GET %a"],
     &["ASKING", "PING", "GET %a"],
     &["ASKING", "NOSUCH", "GET %a"],
@@ -267,16 +267,16 @@ const REQUESTS: &[&[&str]] = &[
     &["READONLY", "READWRITE", "GET %a"],
     &["ASKING", "RESET", "GET %a"],
     &["CLIENT REPLY SKIP", "GET %a", "PING"],
-    // Permissions are checked first.
+    // Permissions are checked before slots.
     &["AUTH limited secret", "GET %a", "GET &a"],
 ];
 
-/// A script that accesses a key of another slot than its own keys; see [`is_meant`].
+/// A script that accesses a key of another slot than that of its declared keys; see [`is_meant`].
 const OF_TWO_SLOTS: &str =
     "EVAL '#!lua flags=no-writes\nredis.call(\"GET\", KEYS[1]) return redis.call(\"GET\", ARGV[1])' 1 ^a %a";
 const BEHIND_SELECT: &str = "MULTI; SELECT 1; COPY %c %d DB 1; COPY %c %d DB 0; EXEC";
 
-/// A request that is sent once, at the end: after a script has crossed slots, a node of the reference
+/// A request that is sent once, at the end, because after a script has crossed slots, a node of the reference
 /// refuses all scripts with keys until it is restarted (docs/compat.md).
 const SPOILS: &str = "EVAL 'return redis.call(\"MGET\", ARGV[1], ARGV[2])' 0 %a ^a";
 
@@ -292,11 +292,11 @@ const WAITS: &[&[&str]] = &[
 /// Commands that a client sends before a request, to set its flags.
 const FLAGS: &[&[&str]] = &[&[], &["ASKING"], &["READONLY"], &["READONLY", "ASKING"]];
 
-/// The nodes under test, of each kind of server.
+/// The roles of the two nodes under test, on each side.
 const ROLES: [&str; 2] = ["primary", "replica"];
 
-/// A condition of the cluster: parameters, whether it is ok with them, and whether clients of
-/// all flags are tested.
+/// A condition of the cluster: the parameters that are set, whether the cluster is then ok, and whether
+/// clients with each entry of `FLAGS` are tested.
 struct Health {
     parameters: &'static [(&'static str, &'static str)],
     is_ok: bool,
@@ -352,12 +352,12 @@ const HEALTH: &[Health] = &[
 struct Side([Member; 3]);
 
 impl Side {
-    /// Starts the nodes and gives them the state. `None` without the reference.
+    /// Starts the nodes and gives them the states. Returns `None` if the environment names no reference.
     fn start(is_stock: bool, states: &[State]) -> Option<Side> {
         let start = |at: usize| {
             let mut more = vec!["--cluster-announce-client-port", PORTS[at], "--cluster-databases", "2"];
             more.extend(["--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes"]);
-            // A long timeout, so that no node is suspected on a busy machine.
+            // The timeout is long, so that no node is suspected on a busy machine.
             more.extend(["--repl-diskless-sync-delay", "0", "--cluster-node-timeout", "60000"]);
             if at == 2 {
                 more.extend(["--cluster-announce-hostname", "other.example"]);
@@ -395,7 +395,7 @@ impl Side {
         Some(side)
     }
 
-    /// Opens slots and puts keys into them; makes a user at both nodes under test, and a library.
+    /// Opens slots and puts keys into them. Creates a user at both nodes under test, and a library.
     fn give(&self, states: &[State]) {
         let [primary, replica, other] = &self.0;
         let (mut client, id) = (primary.client(), other.id());
@@ -416,7 +416,7 @@ impl Side {
                 Slot::Importing | Slot::ImportingUnbound => "IMPORTING",
                 Slot::Mine | Slot::Foreign | Slot::Unbound => "",
             };
-            // Keys first: a migrating slot accepts no new keys.
+            // The keys are set first, because a migrating slot accepts no new keys.
             if state.slot != Slot::Importing {
                 self.fill(&mut client, state);
             }
@@ -454,8 +454,8 @@ impl Side {
                 client.check(&format!("CONFIG SET {name} {value}"), "+OK\r\n");
             }
         }
-        // A node of the reference that serves checks the cluster's state only at a change, so one more slot
-        // gets an owner.
+        // While the cluster is ok, a node of the reference checks the cluster's state only at a change, so
+        // one more slot gets an owner.
         let slot = usize::from(UNBOUND[1]) - number;
         self.0[0].client().check(&format!("CLUSTER ADDSLOTS {slot}"), "+OK\r\n");
         for member in &self.0[..2] {
@@ -518,7 +518,7 @@ fn words(line: &str) -> Vec<&[u8]> {
         .collect()
 }
 
-/// The replies to requests, independent of each other: a RESET before each request resets the client's state.
+/// The replies to the requests. A RESET before each request makes the requests independent of each other.
 fn answers(client: &mut Client, cases: &[Case]) -> Vec<String> {
     const RESET: &str = "*1\r\n$5\r\nRESET\r\n";
     const END: &str = "*2\r\n$4\r\nECHO\r\n$11\r\nthat is all\r\n";
@@ -545,7 +545,8 @@ fn answers(client: &mut Client, cases: &[Case]) -> Vec<String> {
 
 /// Whether the difference between the replies is intended (docs/compat.md).
 fn is_meant(health: &Health, case: &Case, ours: &str, stock: &str) -> bool {
-    // Many clients fail after ASK with an empty host, or with an invalid host name; ours sends the address.
+    // Many clients fail after an ASK with an empty host or an invalid host name, so our server sends the
+    // address.
     let is_of_names = health.parameters.iter().any(|(name, _)| *name == "cluster-preferred-endpoint-type");
     let with_address = |line: &str| match line.split_once(" :7003").or(line.split_once(" other.example:7003"))
     {
@@ -555,10 +556,10 @@ fn is_meant(health: &Health, case: &Case, ours: &str, stock: &str) -> bool {
     if is_of_names && stock.contains("-ASK ") {
         return ours == stock.split_inclusive(['\n', '|']).map(with_address).collect::<String>();
     }
-    // A script that accesses a local key in another migrating slot than that of its declared keys: the
+    // If a script accesses a local key in another migrating slot than that of its declared keys, the
     // reference looks for the key in the slot of the declared keys.
     let is_of_two_slots = case.row == OF_TWO_SLOTS && stock.contains(" non local key ");
-    // The servers differ in the database of a command that is queued after SELECT.
+    // The servers differ in the database that they assume for a command that is queued after SELECT.
     is_of_two_slots && ours.contains(" do not hash to the same slot ")
         || case.row == BEHIND_SELECT && ours.contains("-TRYAGAIN ") && stock.contains("-TRYAGAIN ")
 }
@@ -568,7 +569,7 @@ fn cb_s1_to_s63_redirects_as_the_reference_has_them() {
     let states = states();
     let Some(stock) = Side::start(true, &states) else { return };
     let ours = Side::start(false, &states).unwrap();
-    // Slots without a tested state.
+    // Tags of slots that have none of the tested states.
     let others = [MINE, FOREIGN, UNBOUND].map(|bounds| tags(bounds, 9).pop().unwrap());
     let names: Vec<String> = REQUESTS
         .iter()
@@ -619,7 +620,7 @@ fn cb_s1_to_s63_redirects_as_the_reference_has_them() {
     let shown = differences.values().map(|(first, count)| format!("{count} times, first: {first}\n"));
     let shown: String = shown.collect();
     assert!(differences.is_empty(), "of {asked}, these rows differ:\n{shown}");
-    // S-30 to S-33: refused commands are counted as by the reference.
+    // Refused commands must be counted as by the reference (S-30 to S-33).
     for (role, name) in ROLES.iter().enumerate() {
         let [got, wanted] = [&ours, &stock].map(|side| side.counts(role, &names));
         assert_eq!(got, wanted, "{name}");

@@ -67,7 +67,7 @@ fn own_slots(client: &mut Client) -> BTreeSet<u16> {
         .collect()
 }
 
-/// The slots of a reference node on a copy of a folder.
+/// The slots of a node of the reference that is started on a copy of a folder.
 fn stock_slots(dir: &Dir, more: &[&str]) -> Option<BTreeSet<u16>> {
     let (copy, port) = (Dir::new(), free_port());
     for (name, bytes) in contents(dir.path()) {

@@ -119,7 +119,7 @@ impl TlsClient {
         TlsClient { connection, socket }
     }
 
-    /// A connection on which the server has answered.
+    /// A connection on which the server has answered a PING.
     pub fn connect(port: u16, offer: &Offer<'_>) -> TlsClient {
         let mut client = TlsClient::open(port, offer);
         client.check("PING", "+PONG\r\n");
@@ -143,7 +143,7 @@ impl TlsClient {
         self
     }
 
-    /// Receives `count` plain bytes; fewer if the connection ends. Sends pending bytes meanwhile.
+    /// Receives `count` decrypted bytes, or fewer if the connection ends. Also sends pending bytes.
     pub fn receive(&mut self, count: usize) -> std::io::Result<Vec<u8>> {
         let mut got = Vec::new();
         let mut piece = [0; 16 * 1024];
@@ -175,7 +175,7 @@ impl TlsClient {
         self.expect(reply)
     }
 
-    /// The next plain bytes must be these.
+    /// Checks that the next decrypted bytes are `reply`.
     #[track_caller]
     pub fn expect(&mut self, reply: impl AsRef<[u8]>) -> &mut TlsClient {
         let wanted = reply.as_ref();
@@ -184,7 +184,7 @@ impl TlsClient {
         self
     }
 
-    /// The server must have ended the connection with close_notify.
+    /// Checks that the server has ended the connection with close_notify.
     #[track_caller]
     pub fn expect_end(&mut self) {
         assert_eq!(self.receive(1).unwrap(), b"");

@@ -2,9 +2,9 @@
 //! arrives once and in order.
 //!
 //! Every publisher has a channel of its own. *Steady* subscribers receive every channel from its first
-//! message to its last: by name, by pattern, and with RESP3 between the replies to their own commands.
-//! *Visitors* subscribe and unsubscribe: a visitor receives every message between the two confirmations and
-//! none outside of them.
+//! message to its last. Two subscribe by name, one by pattern, and one uses RESP3, with messages between the
+//! replies to its own commands. *Visitors* subscribe and unsubscribe: a visitor receives every message
+//! between the confirmations of SUBSCRIBE and UNSUBSCRIBE, and no other message.
 
 use super::{Client, Server, request, until};
 use sluice_base::Rng;
@@ -28,10 +28,10 @@ type Received = Arc<[AtomicU64; CHANNELS]>;
 
 const CHANNELS: usize = 2;
 const VISITORS: usize = 2;
-/// Two steady subscribers by name, one by pattern, one with RESP3.
+/// Number of steady subscribers: two by name, one by pattern, one with RESP3.
 const STEADY: usize = 4;
-/// A publisher waits while more messages than this have not reached the steady subscribers, each of which
-/// counts separately: this test is not about output limits.
+/// A publisher waits while more messages than this have not been received, because this test is not about
+/// output limits. A message counts once for each steady subscriber.
 const AHEAD_MAX: u64 = 5000;
 /// The message that follows the last one of a channel.
 const END: &[u8] = b"end";
@@ -71,8 +71,8 @@ impl Feeds {
         Feeds { stop_visitors, stop_publishers, publishers, steady: threads, visitors }
     }
 
-    /// Stops all; every steady subscriber must have received every message. Returns the number of
-    /// messages, and how many of them visitors have received.
+    /// Stops all threads; every steady subscriber must have received every message. Returns the number of
+    /// published messages, and the number of messages that visitors have received.
     pub fn stop(self) -> (u64, u64) {
         let join = |threads: Vec<JoinHandle<u64>>| -> Vec<u64> {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -100,7 +100,7 @@ fn publish(mut client: Client, channel: usize, mut rng: Rng, stop: &AtomicBool, 
         let depth = [1, 1, 2, 16, 100][rng.below(5) as usize];
         let mut bytes = Vec::new();
         for n in sent..sent + depth {
-            // Short messages are copied for each subscriber, long ones are shared.
+            // The server copies short messages for each subscriber, and shares long ones.
             let padding = if rng.below(64) == 0 { 6000 } else { rng.below(40) as usize };
             let text = format!("{n:08}{}", "x".repeat(padding));
             bytes.extend_from_slice(&request(&[b"PUBLISH", name.as_bytes(), text.as_bytes()]));
@@ -147,7 +147,7 @@ impl Reader {
         Reader { client, stream, next: [Some(0); CHANNELS], ended: 0, got: 0 }
     }
 
-    /// Sends a line and reads messages until this confirmation.
+    /// Sends a line and reads messages until `confirmation` arrives.
     fn ask(&mut self, line: &str, confirmation: &[u8]) {
         self.client.send(format!("{line}\r\n"));
         loop {
@@ -171,7 +171,7 @@ impl Reader {
         while self.line() != "ready" {}
     }
 
-    /// Checks a message's number; returns whether it is the channel's last.
+    /// Checks a message's number; returns whether the message is the end mark of the channel.
     fn take(&mut self, channel: usize, text: &[u8]) -> bool {
         if text == END {
             self.ended += 1;

@@ -1,4 +1,4 @@
-//! Documents with commands: blocks ```` ```sh NAME ```` are extracted and run by a bash.
+//! The blocks ```` ```sh NAME ```` of documents with commands are extracted, and bash runs them.
 
 use super::{BINARY, Dir, until};
 use std::os::unix::fs::PermissionsExt;
@@ -21,19 +21,19 @@ pub fn block(document: &str, name: &str) -> String {
     commands
 }
 
-/// The reference's server, if there is one.
+/// The path of the reference's server, if the environment names one.
 pub fn reference() -> Option<PathBuf> {
     std::env::var_os("SLUICE_PEER_SERVER").map(PathBuf::from)
 }
 
-/// A program of the reference beside its server.
+/// The path of a program of the reference that lies beside the server, if it exists.
 pub fn reference_tool(name: &str) -> Option<PathBuf> {
     reference().map(|server| server.with_file_name(name)).filter(|path| path.exists())
 }
 
-/// A bash that runs commands, and the processes that these have started; all are killed at the end. The
-/// commands are looked up in a folder for programs that the test writes, then among our programs and the
-/// reference's.
+/// A bash that runs commands, and the processes that these commands have started. All of them are killed on
+/// drop. Programs are looked up in a folder for programs that the test writes, then among our programs, the
+/// reference's and the system's.
 pub struct Bash {
     pub dir: Dir,
     groups: Vec<u32>,
@@ -54,7 +54,7 @@ impl Bash {
         bash
     }
 
-    /// Writes a program that hides those with this name further on in the `PATH`.
+    /// Writes a program that the commands find before any other program of this name.
     pub fn program(&self, name: &str, text: &str) {
         let path = self.dir.file(name, text);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -78,7 +78,7 @@ impl Bash {
     pub fn says(&mut self, name: &str, commands: &str, names: &[(&str, &str)]) -> String {
         let output = self.dir.join("output");
         let file = std::fs::File::create(&output).unwrap();
-        // Pauses in the documents suit people; tests shorten them.
+        // Pauses in the documents are meant for people; tests shorten them.
         let script = format!("set -euo pipefail\nsleep() {{ command sleep 0.05; }}\n{commands}");
         let mut child = Command::new("bash")
             .args(["-c", &script])

@@ -19,15 +19,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Maximum duration of any wait. A memory or race checker, for which the build leaves jemalloc out, makes
-/// the server ten times as slow.
+/// Maximum duration of any wait. It is longer in a build without jemalloc, because such a build is for a
+/// memory or race checker, which makes the server ten times as slow.
 pub const DEADLINE: Duration = Duration::from_secs(if cfg!(sluice_system_allocator) { 300 } else { 60 });
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_sluice-server");
 
-/// Environment variable with arguments for every server of this run, placed before those
-/// of its test (`xtask/src/test/arms.rs`).
+/// Environment variable with arguments for every server of this run, placed before the arguments of the test
+/// (`xtask/src/test/arms.rs`).
 const ARM: &str = "SLUICE_TEST_ARGS";
 
 /// The arguments in `SLUICE_TEST_ARGS`, without the choice of io_uring on a machine that lacks it.
@@ -48,7 +48,7 @@ pub fn has_io_uring() -> bool {
     AnyLoop::choose(Backend::IoUring, &Default::default()).is_ok()
 }
 
-/// The arguments by which an arm selects io_uring.
+/// The arguments by which an arm, which is a set of arguments for a whole test run, selects io_uring.
 const IO_URING: &str = "--event-loop io_uring";
 
 /// Whether the servers of this run are to use io_uring.
@@ -56,7 +56,7 @@ pub fn is_on_io_uring() -> bool {
     arm().iter().any(|word| word == "io_uring")
 }
 
-/// Whether the binary under test has the switches of `test_switches.rs`: a release build has none.
+/// Whether the binary under test has the switches of `test_switches.rs`, which a release build lacks.
 pub fn has_switches() -> bool {
     let has = cfg!(debug_assertions);
     if !has {
@@ -65,7 +65,7 @@ pub fn has_switches() -> bool {
     has
 }
 
-/// A temporary directory, removed at the end.
+/// A temporary directory, removed on drop.
 pub struct Dir(PathBuf);
 
 impl Dir {
@@ -100,8 +100,8 @@ impl Drop for Dir {
 }
 
 /// A port that no process uses at present, below those that the kernel gives to outgoing connections.
-/// Until this process ends, no other process of these tests gets the port: an abstract socket with the
-/// port's number reserves it.
+/// Until this process ends, no other process of these tests gets the port, because an abstract socket with
+/// the port's number in its name reserves it.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     static RESERVED: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
@@ -136,7 +136,7 @@ impl Lines {
         lines
     }
 
-    /// Waits for a line that contains `part`; `None` when the output ends without it.
+    /// Waits for a line that contains `part`; returns `None` if the output ends without such a line.
     pub fn wait(&self, part: &str) -> Option<String> {
         let deadline = Instant::now() + DEADLINE;
         let mut state = self.0.0.lock().unwrap();
@@ -158,7 +158,7 @@ impl Lines {
         self.0.0.lock().unwrap().0.join("\n")
     }
 
-    /// The complete output, after it has ended.
+    /// Waits for the end of the output, and returns all lines.
     pub fn all(&self) -> String {
         let deadline = Instant::now() + DEADLINE;
         let mut state = self.0.0.lock().unwrap();
@@ -181,18 +181,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with these arguments after those that [`Server::start_in`] gives, ready to accept.
+    /// Starts a server with these arguments after those that [`Server::start_in`] gives; it is ready to
+    /// accept.
     pub fn start(arguments: &[&str]) -> Server {
         Server::start_in(Dir::new(), |command| {
             command.args(arguments);
         })
     }
 
-    /// A server with arguments for tests and of the arm, and a command that `prepare` completes, ready to
-    /// accept. It runs in the given directory, or in a new one if its port was taken.
+    /// Starts a server with the usual arguments for tests and those of `SLUICE_TEST_ARGS`; `prepare`
+    /// completes the command. The server is ready to accept. It runs in the given directory, or in a new one
+    /// if the first port was taken.
     pub fn start_in(dir: Dir, prepare: impl Fn(&mut Command)) -> Server {
         let mut dir = Some(dir);
-        // Another process may take the port between the choice and the bind: then another port is chosen.
+        // Another process may take the port between the choice and the bind. In that case another port is
+        // chosen.
         for _ in 0..10 {
             let port = free_port();
             let mut command = Command::new(BINARY);
@@ -243,7 +246,7 @@ impl Drop for Server {
     }
 }
 
-/// Calls `ask` until it returns a value. Between two calls the processor is left to the server: the pause
+/// Calls `ask` until it returns a value. A pause between two calls leaves the processor to the server. It
 /// begins at [`PAUSE_FIRST`] and doubles up to [`PAUSE_MAX`].
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
@@ -258,9 +261,9 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// First pause of [`until`]: short enough that most waits end without delay.
+/// First pause of [`until`], short enough that most waits end without delay.
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
-/// Longest pause of [`until`]: long enough that a call costs the server nothing.
+/// Longest pause of [`until`], long enough that the calls take hardly any time from the server.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// A raw TCP connection to a server.
@@ -282,7 +285,7 @@ impl Client {
         self
     }
 
-    /// The next bytes must be these.
+    /// Checks that the next bytes are `wanted`.
     #[track_caller]
     pub fn expect(&mut self, wanted: impl AsRef<[u8]>) -> &mut Client {
         let wanted = wanted.as_ref();
@@ -315,7 +318,7 @@ impl Client {
         self.send(format!("{line}\r\n")).expect(reply)
     }
 
-    /// The connection must end here.
+    /// Checks that the connection ends without further bytes.
     #[track_caller]
     pub fn expect_end(&mut self) {
         let mut rest = Vec::new();
@@ -345,7 +348,7 @@ impl Client {
         body
     }
 
-    /// The next line of the reply without its end.
+    /// The next line of the reply, without the line end.
     pub fn line(&mut self) -> String {
         let mut line = Vec::new();
         let mut byte = [0];
@@ -373,7 +376,7 @@ impl Client {
         self.info(field).parse().unwrap()
     }
 
-    /// CONFIG GET of one name.
+    /// The value that CONFIG GET shows for one parameter.
     pub fn config(&mut self, name: &str) -> String {
         self.send(format!("CONFIG GET {name}\r\n"));
         assert_eq!(self.line(), "*2");
@@ -395,7 +398,7 @@ pub fn request(words: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Runs the binary to its end: returns standard output, standard error and success.
+/// Runs the binary to its end; returns its standard output, its standard error, and whether it succeeded.
 pub fn run(arguments: &[&str], input: &str) -> (String, String, bool) {
     let mut child = Command::new(BINARY)
         .args(arguments)
@@ -404,7 +407,7 @@ pub fn run(arguments: &[&str], input: &str) -> (String, String, bool) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A server that does not read its input may have ended already.
+    // An error is ignored, because a server that does not read its input may have ended already.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

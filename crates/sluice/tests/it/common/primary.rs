@@ -1,4 +1,4 @@
-//! A primary played by the test: it answers a replica's handshake and sends the data of the test.
+//! A primary that the test plays. It answers a replica's handshake and sends the data of the test.
 
 use super::{Client, DEADLINE, until};
 use std::io::Read;
@@ -52,7 +52,7 @@ impl Link {
         Link { client: Client { stream: self.client.stream.try_clone().unwrap() } }
     }
 
-    /// The replica must end the connection; its earlier output does not matter.
+    /// Checks that the replica ends the connection; what the replica has sent before does not matter.
     pub fn expect_end(&mut self) {
         let mut rest = Vec::new();
         match self.client.stream.read_to_end(&mut rest) {
@@ -94,7 +94,7 @@ impl Link {
         self.send(snapshot);
     }
 
-    /// Reads acknowledgements until this offset; none may be larger.
+    /// Reads acknowledgements until one has this offset; none may have a larger offset.
     pub fn acknowledged(&mut self, offset: u64) {
         loop {
             let request = self.request();

@@ -3,7 +3,7 @@
 use super::{Client, Dir, free_port, until};
 use std::process::{Child, Command};
 
-/// A reference server, killed at the end.
+/// A running server of the reference, killed on drop.
 pub struct Reference {
     child: Child,
     pub port: u16,
@@ -11,7 +11,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// `None` if the environment names no reference.
+    /// Starts the reference's server; returns `None` if the environment names no reference.
     pub fn start(arguments: &[&str]) -> Option<Reference> {
         let Ok(binary) = std::env::var("SLUICE_PEER_SERVER") else {
             println!("skipped: SLUICE_PEER_SERVER names no reference");

@@ -34,7 +34,7 @@ impl Relay {
         Relay { port, state }
     }
 
-    /// Ends all connections, and each new one at once.
+    /// Ends all connections, and from now on each new connection at once.
     pub fn cut(&self) {
         self.state.is_cut.store(true, Relaxed);
         self.cut_once();
@@ -56,8 +56,8 @@ impl Relay {
 
 impl RelayState {
     fn join(&self, near: &TcpStream, far: &TcpStream) {
-        // The lock is held until the streams are listed, so that a cut at this time either is seen below or
-        // ends them.
+        // The lock is held until the streams are listed, so that a cut at this time is either seen below or
+        // ends these streams.
         let mut streams = self.streams.lock().unwrap();
         if self.is_cut.load(Relaxed) {
             let _ = near.shutdown(Shutdown::Both);

@@ -71,7 +71,7 @@ fn composed(text: &str) -> Vec<Part> {
     parts
 }
 
-/// The parts of manifests of Kubernetes.
+/// The parts that Kubernetes manifests describe.
 fn deployed(text: &str) -> Vec<Part> {
     let documents = documents(text);
     let of_kind = |kind: &'static str| documents.iter().filter(move |it| it.at("kind").text() == kind);
@@ -114,7 +114,7 @@ fn deployed(text: &str) -> Vec<Part> {
     parts
 }
 
-/// A running part.
+/// A part whose process has been started.
 pub struct Running {
     pub name: String,
     pub port: u16,
@@ -123,7 +123,7 @@ pub struct Running {
     child: Child,
 }
 
-/// A running example; its processes end with the value.
+/// A running example; its processes are killed on drop.
 pub struct Example {
     pub parts: Vec<Running>,
     bash: Bash,
@@ -137,8 +137,8 @@ impl Example {
         let bash = Bash::new();
         bash.program("sluice-entrypoint", include_str!("../../../../../packaging/container/entrypoint"));
         bash.program("sluice-healthcheck", include_str!("../../../../../packaging/container/healthcheck"));
-        // Run by root, the entrypoint would change to a user that does not exist here, so `id` says that the
-        // user is another.
+        // If root runs the entrypoint, it changes to a user that does not exist here. This `id` therefore
+        // names another user than root.
         bash.program("id", "#!/bin/sh\necho 999\n");
         let ports: Vec<(u16, u16)> = parts.iter().map(|_| (free_port(), free_port())).collect();
         let mut example = Example { parts: Vec::new(), bash };
@@ -150,7 +150,8 @@ impl Example {
                 let (port, metrics) = ports[at];
                 example.parts.push(Running { name: part.name.clone(), port, metrics, child });
             }
-            // Servers may become healthy only after a job, which waits for its requirements.
+            // If there are jobs, servers may become healthy only after a job has run, and each job waits for
+            // what it needs.
             if !has_jobs {
                 example.expect_all_well(image, &parts, &ports);
             }
@@ -188,7 +189,7 @@ impl Example {
         Client::to("127.0.0.1", self.part(name).port)
     }
 
-    /// An existing folder for a part.
+    /// The folder of a part, which is created if it is missing.
     fn folder(&self, at: usize) -> String {
         let folder = self.bash.dir.join(&format!("part-{at}"));
         std::fs::create_dir_all(&folder).unwrap();
@@ -225,7 +226,7 @@ impl Example {
         )
     }
 
-    /// The path of a file of a part.
+    /// The path on this machine of a file of a part.
     fn place(&self, at: usize, place: &str) -> String {
         format!("{}/file-{}", self.folder(at), place.rsplit('/').next().unwrap())
     }
@@ -247,7 +248,7 @@ impl Example {
         }
         let mut words: Vec<String> =
             part.words.iter().map(|word| self.here(word, at, parts, ports)).collect();
-        // Each part needs its own ports, although its options and files name none, or the same as those of
+        // Each part needs ports of its own, but its options and files name no ports, or the same ports as
         // other parts.
         if part.image == OURS && words[0] != "sh" {
             let (port, metrics) = ports[at];

@@ -1,7 +1,7 @@
 //! The subset of YAML that the examples use: maps and lists in lines, lists in brackets, texts with and
 //! without quotes, blocks of text (`|`), comments, documents, and anchors (`&name`, `*name`, `<<`).
 //!
-//! Other syntax is parsed as text, so a look-up in it as a map fails.
+//! Other syntax is parsed as text, so a look-up of a key in it fails.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ impl Reader {
         while let Some((_, text)) = self.line().filter(|(here, text)| *here == depth && is_item(text)) {
             let rest = text[1..].trim_start();
             if split_key(rest).is_some() {
-                // The first line of a map, which continues below.
+                // This line is the first one of a map that continues below.
                 self.lines[self.at] = format!("{}{rest}", " ".repeat(depth + 2));
                 items.push(self.map(depth + 2));
             } else {
@@ -136,7 +136,7 @@ impl Reader {
         Yaml::Map(entries)
     }
 
-    /// The following lines with a greater indentation, unchanged.
+    /// The following lines with a greater indentation, without the indentation of the first of these lines.
     fn literal(&mut self, depth: usize) -> Yaml {
         let from = self.at;
         let is_in = |line: &String| line.trim().is_empty() || depth_of(line) > depth;

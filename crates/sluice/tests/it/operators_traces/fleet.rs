@@ -1,4 +1,4 @@
-//! The servers and sentinels of a trace, and its execution.
+//! The servers and sentinels of a trace, and the execution of the trace.
 
 use super::reads::Names;
 use super::trace::{Step, Trace};
@@ -42,7 +42,7 @@ impl Wire {
         Wire { transport, input: Vec::new() }
     }
 
-    /// The reply; `None` if the connection ends.
+    /// Sends a command and returns the reply; `None` if the connection ends.
     fn ask(&mut self, words: &[String]) -> Option<Value> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let bytes = request(&words);
@@ -147,7 +147,7 @@ impl Fleet {
         }
     }
 
-    /// Executes all steps; returns the results, each with its line.
+    /// Executes all steps; returns the results, each with the number of the step's line.
     pub fn play(mut self, trace: &Trace) -> Vec<String> {
         let mut read = Vec::new();
         for step in &trace.steps {
@@ -164,7 +164,8 @@ impl Fleet {
                 }));
                 read.extend(found.unwrap_or_else(|_| panic!("line {}: {last}", step.line)));
             } else {
-                // A restarted node may still be loading its primary's snapshot: an operator tries again.
+                // A restarted node may still be loading its primary's snapshot, so the command is tried
+                // again, as an operator would do.
                 let values = until("a node that has loaded", || match self.carry_out(step) {
                     Err(wrong) if wrong.contains("-LOADING") => None,
                     done => Some(done),
@@ -175,7 +176,7 @@ impl Fleet {
         read
     }
 
-    /// Executes one step on every node that it concerns.
+    /// Executes one step on every node that the step concerns.
     fn carry_out(&mut self, step: &Step) -> Result<Vec<String>, String> {
         let (first, rest) = step.words.split_first().unwrap();
         let count = self.servers;
@@ -222,8 +223,8 @@ impl Fleet {
     }
 
     /// Sends a command on the connection with this name. The connection is opened when it is
-    /// first used, and again if the server has closed it: a sentinel closes the clients of a
-    /// server whose role it changes.
+    /// first used, and again if the server has closed it, because a sentinel closes the clients of a server
+    /// whose role it changes.
     fn ask(&mut self, at: usize, connection: &str, words: &[String], other: usize) -> Value {
         let words: Vec<String> = words.iter().map(|word| self.fill(word, other)).collect();
         let has_tls = self.has_tls && at < self.servers;
@@ -266,14 +267,15 @@ impl Fleet {
     }
 
     fn stop(&mut self, at: usize) {
-        // At its end a node may wait until its clients have disconnected; these connections are such clients.
+        // The connections are closed first, because a node that shuts down may wait until its clients have
+        // disconnected.
         self.nodes[at].connections.clear();
         let mut process = self.nodes[at].process.take().unwrap();
         process.signal("TERM");
         assert!(process.wait().success(), "{}", process.log.all());
     }
 
-    /// Gives a node that has ended new ports, because a restarted container has a new address.
+    /// Gives new ports to a node that has ended, because a restarted container has a new address.
     fn give_new_ports(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         let (port, bus) = (free_port(), free_port());
@@ -338,7 +340,7 @@ impl Node {
         self.process = Some(Server::spawn(command, self.port, Dir::new()));
     }
 
-    /// The node's id in its file.
+    /// The node's id, read from its `nodes.conf`.
     fn id(&self) -> Option<String> {
         let text = std::fs::read_to_string(self.dir.path().join(Path::new("nodes.conf"))).ok()?;
         let line = text.lines().find(|line| line.contains("myself"))?;

@@ -2,7 +2,7 @@
 
 use sluice_resp::Value;
 
-/// One read of a reply.
+/// What a trace reads from a reply.
 pub enum Read {
     /// The whole reply must be this text.
     Is(String),
@@ -20,13 +20,14 @@ pub enum Read {
     Number(String),
     /// The part with this number, counted from 1, of a line `NAME:a=1,b=2` has this name (`a` or `b`).
     Part(String, usize, String),
-    /// The columns with these numbers, counted from 1, of all lines, and all columns after the last of them.
+    /// The columns with these numbers, counted from 1, of all lines, and all columns after the last of these
+    /// columns.
     Columns(Vec<usize>),
     /// An array or map of names and values must have these names; the values may differ.
     Names(Vec<String>),
     /// The reply must be an id: 40 digits.
     Id,
-    /// A node of ours must answer this text, and the reference must not; the trace has the reason.
+    /// A node of ours must answer this text, and the reference another one; the trace gives the reason.
     Differs(String),
 }
 
@@ -174,7 +175,7 @@ impl Names {
         for (found, name) in &self.0 {
             text = text.replace(found, name);
         }
-        // Other ids, such as those of shards, have no number and become `HEX`.
+        // Other ids, such as those of shards, have no name in the list and become `HEX`.
         let mut out = String::new();
         let mut word = String::new();
         for character in text.chars().chain(['\0']) {

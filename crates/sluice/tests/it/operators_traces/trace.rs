@@ -1,4 +1,4 @@
-//! A parsed trace: its nodes, and its steps, each with what it reads from its replies.
+//! A parsed trace: its nodes, and its steps, each with what is read from the replies.
 
 use super::reads::Read;
 

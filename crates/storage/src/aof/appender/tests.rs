@@ -10,7 +10,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// A file whose storage has `fault` at `count` steps from step `first` on. Creating the file is step 1.
+    /// A file whose storage has `fault` at `count` steps (file operations) from step `first` on. Creating the
+    /// file is step 1.
     fn new(name: &str, fault: FileFault, first: u64, count: u64) -> (Scene, Appender) {
         let path = std::env::temp_dir().join(format!("sluice-appender-{name}-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
@@ -68,8 +69,8 @@ fn a_short_write_goes_on() {
 
 #[test]
 fn a_write_that_fails_leaves_whole_blocks_and_is_tried_again() {
-    // Step 3 is the write of the second block: it takes half of its bytes and fails. The truncation after it
-    // succeeds.
+    // Step 3, the write of the second block, writes half of the bytes and fails. The truncation after this
+    // write succeeds.
     let (scene, mut appender) = Scene::new("fails", FileFault::WriteError, 3, 1);
     push(&mut appender, "one ", 104);
     write(&mut appender).unwrap();
