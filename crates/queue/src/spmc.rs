@@ -11,7 +11,7 @@
 //! | `i + capacity` | was emptied, free for the next lap | the producer |
 //!
 //! A push never reads `head`: the cell's sequence shows that the ring is full. Consumers compete for `head`
-//! alone; with [`Consumer::pop_batch`] one won race takes several values.
+//! alone; a consumer that wins this race in [`Consumer::pop_batch`] takes several values.
 //!
 //! Invariants: (1) a cell is used only by the side that its sequence names; (2) only a consumer that saw the
 //! cell of an index full moves `head` past this index, and `head` never moves back; (3) `head <= tail`,
@@ -19,9 +19,10 @@
 //!
 //! "Full" may be a false alarm: while a consumer is suspended between winning a cell and emptying it, the
 //! producer finds that cell occupied one lap later, even if the other cells are free. Nothing is lost:
-//! `push` gives the value back, and the caller does the work itself.
+//! `push` gives the value back, and the caller has to process the value itself.
 //!
-//! Memory: `capacity * 16` bytes for values of a word, and 256. How cells lie is in `spmc/cells.rs`.
+//! Memory: `capacity * 16` bytes for values of one word, plus 256 bytes. `spmc/cells.rs` describes the layout
+//! of the cells.
 
 #![allow(unsafe_code)]
 // JUSTIFICATION: without it a value needs a lock of its own; see `slot.rs`.
@@ -38,7 +39,7 @@ pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, 0)
 }
 
-/// A ring whose first index is `start`: models and tests begin just before the wrap.
+/// A ring whose first index is `start`: models and tests begin just before the indexes wrap.
 #[cfg(any(test, loom))]
 pub fn channel_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, start)
@@ -108,7 +109,7 @@ impl<T> Producer<T> {
         self.tail.wrapping_sub(first)
     }
 
-    /// Values that no consumer has claimed; an upper bound while consumers run.
+    /// Number of values that no consumer has claimed; an upper bound while consumers run.
     pub fn len(&self) -> usize {
         // Relaxed: the number serves decisions about load. Head is never beyond this producer's
         // own tail, by (3).

@@ -4,8 +4,8 @@ use super::frame::{CompressionMethod, PackedContents, envelope};
 use super::lz4::Lz4Packer;
 use super::zstd::ZstdPacker;
 
-/// Compresses a file while it is written. Memory: the compressed bytes not taken yet; for LZ4 also a block of
-/// 64 KiB, for Zstd also less than 2 MiB for window and tables.
+/// Compresses a file while it is written. Memory: the compressed bytes that were not taken yet; for LZ4 also
+/// a block of 64 KiB, for Zstd also less than 2 MiB for window and tables.
 pub struct Packer {
     frame: PackedFrame,
     out: Vec<u8>,

@@ -28,12 +28,12 @@ pub(super) struct StreamBuilder {
     /// Whether macro nodes were read.
     has_nodes: bool,
     next: NextPart,
-    /// Groups still to come, including the present one.
+    /// Number of groups that are not complete, including the present one.
     groups: u64,
     group: Option<ConsumerGroup>,
-    /// Number of the group's pending entries that no consumer read so far has.
+    /// Number of the group's pending entries that belong to none of the consumers decoded so far.
     unowned: u64,
-    /// Consumers still to come, including the present one.
+    /// Number of consumers that are not complete, including the present one.
     consumers: u64,
     mended: Option<Mended>,
 }
@@ -139,8 +139,9 @@ impl StreamBuilder {
     }
 
     /// Decodes the fields about all entries. Redis 5 has written wrong lengths, so the length is computed
-    /// from the entries. A last id below the id of an entry is raised to it. A nonzero length beside macro
-    /// nodes without any live entry is refused, because no server writes that: then the result is `false`.
+    /// from the entries. If the last id is below the id of an entry, it is raised to the greatest id of an
+    /// entry. A nonzero length beside macro nodes without any live entry is refused, because no server
+    /// writes that: then the result is `false`.
     fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let said = cursor.len()?;
         let said_last_id = id(cursor)?;
@@ -154,7 +155,8 @@ impl StreamBuilder {
             id(cursor)?;
             (max_deleted_id, entries_added) = (id(cursor)?, cursor.len()?);
         }
-        // The number is limited to the range of XSETID, which carries it in a log of commands.
+        // The number is limited to the range of XSETID, because a log of commands stores it as an argument of
+        // XSETID.
         let entries_added = entries_added.clamp(len, i64::MAX as u64);
         self.stream.set_ids(last_id, max_deleted_id.min(last_id), entries_added);
         if said != len {

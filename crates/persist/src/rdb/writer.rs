@@ -111,7 +111,7 @@ impl Writer {
         self.len(number as u64);
     }
 
-    /// Begins a database with this number of keys, and of keys with an expiry.
+    /// Begins a database that has `keys` keys, of which `expires` have an expiry.
     pub fn db(&mut self, number: usize, keys: usize, expires: usize) {
         self.select(number);
         self.out.push(op::RESIZE_DB);
@@ -247,7 +247,8 @@ impl Writer {
         give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
         let cut = NodeCutter::new(list, max_listpack_size);
-        // The number of nodes comes first, so the list is cut twice; to keep the nodes could take gigabytes.
+        // The number of nodes comes first, so the list is cut twice; keeping the nodes of the first time
+        // could take gigabytes.
         let mut nodes = 0;
         cut.nodes(list, &mut |_| nodes += 1);
         self.len(nodes);
@@ -505,7 +506,7 @@ impl Writer {
     }
 }
 
-/// The type number in which a set is written.
+/// The type number with which a set is written.
 pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
     match set.encoding() {
         SetEncoding::Intset => op::TYPE_SET_INTSET,
@@ -521,9 +522,9 @@ const GIVEN_FROM: usize = 256 << 10;
 const SHARED_FROM: usize = 16 << 10;
 /// The value in place of the expiry of a field that has none.
 const NO_EXPIRY: i64 = -1;
-/// Bytes of the longest 32-bit integer's text, with its sign.
+/// Length in bytes of the longest 32-bit integer in decimal, with its sign.
 const INT_DIGITS_MAX: usize = 11;
 /// Only longer strings are compressed.
 const COMPRESSED_OVER: usize = 20;
-/// Bytes that compression must save.
+/// Compression must save at least this many bytes.
 const COMPRESSION_GAIN: usize = 4;
