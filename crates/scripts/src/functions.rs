@@ -26,13 +26,13 @@ pub struct Functions {
     by_name: BTreeMap<Arc<[u8]>, u32>,
     /// Functions by name, in lower case.
     functions: BTreeMap<Box<[u8]>, FunctionRef>,
-    /// The number of functions, including those that another name hides.
+    /// The number of functions, including functions that are hidden by a name that differs in case alone.
     count: usize,
     /// Bytes of the libraries, without their machines.
     bytes: usize,
     /// Bytes of the machine that a run has taken out of its library, as last measured.
     lent_bytes: usize,
-    /// The images that new machines of libraries are made from.
+    /// The images from which new machines of libraries are made.
     images: LibraryImages,
 }
 
@@ -61,7 +61,7 @@ impl Functions {
         Functions { images: self.images.clone(), ..Functions::default() }
     }
 
-    /// The images that new machines of libraries are made from.
+    /// The images from which new machines of libraries are made.
     pub fn images(&mut self) -> &mut LibraryImages {
         &mut self.images
     }
@@ -220,7 +220,7 @@ impl Functions {
         self.by_name.len()
     }
 
-    /// The number of functions, including those that another name hides.
+    /// The number of functions, including functions that are hidden by a name that differs in case alone.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -42,7 +42,7 @@ pub(crate) const LOAD_TIMEOUT: &[u8] = b"Error registering functions: ERR FUNCTI
 pub struct LibraryHead {
     /// The library's name: letters, digits and underscores.
     pub name: Vec<u8>,
-    /// Bytes of the first line, without its end; the program follows.
+    /// Length in bytes of the first line, without its line end; the program follows.
     pub len: usize,
 }
 
