@@ -329,7 +329,7 @@ fn end<O: ConnectionHost>(owner: &mut O, key: SessionKey, why: &str) {
     }
 }
 
-/// Decodes and processes received bytes. Errors: the connection is over, with the reason.
+/// Decodes and processes received bytes. Errors: the reason why the connection is over.
 #[inline(never)]
 fn receive_coded<O: ConnectionHost>(
     owner: &mut O,
