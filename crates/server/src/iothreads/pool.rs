@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Pool {
     /// The running threads, indexed by id.
     threads: Vec<Option<ThreadHandle>>,
-    /// I/O threads that were not told to stop.
+    /// I/O threads that were not ordered to stop.
     staying: Vec<IoThreadId>,
     /// The number of threads at the front of `staying` that take connections.
     active: usize,

@@ -12,7 +12,7 @@
 /// The load in the last tenth of a second.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinSample {
-    /// I/O threads that take connections.
+    /// Number of I/O threads that take connections.
     pub io_threads: usize,
     /// Busy share of the main thread, as [`super::policy::LoadSample::main_busy`].
     pub main_busy: f64,
@@ -60,8 +60,8 @@ pub fn would_be_idle(idle: f64, spun: f64) -> f64 {
 }
 
 impl Spin {
-    /// A state in which no thread spins. `is_forced`: whether threads spin whenever there are I/O threads
-    /// that take connections.
+    /// A state in which no thread spins. `is_forced`: whether threads spin whenever at least one I/O
+    /// thread takes connections.
     pub fn new(is_forced: bool) -> Spin {
         Spin { is_on: false, is_forced }
     }
