@@ -11,11 +11,11 @@
 //! before the producer stores it; then the batch would wait for the next one. A fence between the store and
 //! the load costs as much as the `fetch_or`.
 //!
-//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until
-//! the collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) only one lane at
-//! a time has a given number, and the number is given to another lane only after the collector has seen the
-//! end of the old lane. Memory: 128 bytes for each 64 lanes, some words for each lane, and each open lane's
-//! ring.
+//! Invariants: (1) after a publication, the shared words or the collector's own words have the lane's bit
+//! until the collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) only one
+//! lane at a time has a given number, and the number is given to another lane only after the collector has
+//! seen the end of the old lane. Memory: 128 bytes for each 64 lanes, some words for each lane, and each
+//! open lane's ring.
 
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicU64, Ordering, edge};
@@ -106,7 +106,7 @@ impl<T> Lane<T> {
     }
 
     /// Commits the staged values and sets the bit; does neither if no value is staged. The owner calls
-    /// this once after each batch, and before it waits for anything.
+    /// this once after each batch, and before each wait.
     #[inline]
     pub fn publish(&mut self) -> Notified {
         let mut first = std::mem::take(&mut self.notified_first);

@@ -16,10 +16,10 @@
 //! the other reads are 128 bytes apart (adjacent lines are fetched in pairs, and some processors have
 //! lines of 128); (8) a queue depends on neither its values nor threads nor clocks.
 //!
-//! An answer "empty" or "full" may be out of date when the caller reads it. A consumer that wants to
-//! sleep announces that, executes `fence(SeqCst)`, looks once more, and only then sleeps; a producer that
-//! pushed executes `fence(SeqCst)` and then reads the announcement. `tests/loom_spmc.rs` has this
-//! handshake as a model.
+//! An answer "empty" or "full" may be out of date when the caller reads it. A consumer that is about to
+//! sleep announces its sleep, executes `fence(SeqCst)`, checks once more, and only then sleeps; a
+//! producer that pushed executes `fence(SeqCst)` and then reads the announcement. `tests/loom_spmc.rs`
+//! has this handshake as a model.
 //!
 //! # Checks
 //!

@@ -45,7 +45,7 @@ pub(crate) fn edge(name: &str, real: Ordering) -> Ordering {
     if option_env!("SLUICE_MUTANT") == Some(name) { Ordering::Relaxed } else { real }
 }
 
-/// The ordering of the edge; this build never weakens one.
+/// The ordering of the edge; this build never weakens an ordering.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) const fn edge(_: &str, real: Ordering) -> Ordering {

@@ -172,7 +172,7 @@ impl<T> Consumer<T> {
     }
 
     /// Claims up to `count_max` values at once and appends them to `values`, the oldest first. Returns the
-    /// number taken. Room in `values` is reserved before anything is claimed.
+    /// number taken. Room in `values` is reserved before values are claimed.
     pub fn pop_batch(&mut self, values: &mut Vec<T>, count_max: usize) -> usize {
         let count_max = count_max.min(self.capacity());
         values.reserve(count_max);

@@ -92,7 +92,7 @@ impl<T> Drop for Ring<T> {
 #[derive(Debug)]
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
-    /// The next index to write; everything from `committed` on is staged.
+    /// The next index to write; the values from index `committed` on are staged.
     tail: usize,
     /// The value last stored in the shared tail.
     committed: usize,

@@ -16,8 +16,8 @@ pub trait SnapshotPieces {
     /// The state of the snapshot.
     fn made(&self) -> SnapshotProgress;
 
-    /// The reason for which the snapshot grows only as fast as all replicas take it; `None` if it does not
-    /// wait for them. While there is such a reason, a replica that takes no piece before the snapshot is
+    /// The reason why the snapshot grows only as fast as all replicas take it; `None` if it does not wait
+    /// for them. While there is such a reason, a replica that takes no piece before the snapshot is
     /// complete would wait for ever. A change of this result sets [`SnapshotPieces::has_news`].
     fn lacks_room(&self) -> Option<String>;
 

@@ -63,7 +63,8 @@ pub enum SyncGreeting {
 pub struct Feed {
     /// The source of the pieces.
     pub source: FeedSource,
-    /// The replica needs the snapshot's length first, which is known only once the snapshot is complete.
+    /// Whether the replica needs the snapshot's length first. The length is known only when the snapshot is
+    /// complete.
     pub needs_length: bool,
     /// Bytes to be sent after the last piece. This is the mark of a snapshot whose length was not announced.
     pub trailer: Option<String>,
@@ -86,7 +87,8 @@ pub enum FeedSource {
 }
 
 impl FullSyncs {
-    /// Whether a replica waits for a snapshot, takes the shared one, or has the end of one in its output.
+    /// Whether a replica waits for a snapshot, takes the shared snapshot, or has the end of a snapshot in its
+    /// output.
     #[inline]
     pub fn are_under_way(&self) -> bool {
         !self.wanted.is_empty() || self.shared.is_some() || !self.ended.is_empty()

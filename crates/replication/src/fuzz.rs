@@ -39,7 +39,8 @@ pub fn fuzz_primary(data: &[u8]) {
         link.step(Input::Tick, &around);
         for output in link.take_outputs() {
             match output {
-                // The requests of the link have a bounded size: the primary's bytes are not echoed.
+                // The requests of the link have a bounded size, because they do not repeat the primary's
+                // bytes.
                 LinkOutput::Order(TransportOrder::Send(bytes)) => assert!(bytes.len() < 1000),
                 LinkOutput::Decision(LinkDecision::Log(_, line)) => assert!(line.len() < 2000),
                 LinkOutput::Order(TransportOrder::Receive(first)) => {

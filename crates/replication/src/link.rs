@@ -115,7 +115,7 @@ impl ReplicaLink {
         self
     }
 
-    /// The primary that the link leads to.
+    /// The primary to which the link leads.
     pub fn primary(&self) -> &Primary {
         &self.primary
     }

@@ -96,7 +96,7 @@ mod tests {
         // The thread did not run for most of this iteration.
         iterate(&mut longest, &mut thread, 20_000, 300);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (20_000, 300));
-        // Short iterations before a long one are not attributed to the long one.
+        // The processor time of short iterations is not attributed to the long iteration after them.
         for _ in 0..15 {
             iterate(&mut longest, &mut thread, 50, 50);
         }

@@ -1,7 +1,7 @@
 //! The mean number of requests that arrive together, over the last receives.
 
-/// The mean number of requests in a receive, in sixteenths, so that a mean between one and two is
-/// distinguished from one.
+/// The mean number of requests in a receive, in sixteenths, so that a mean of one can be distinguished
+/// from a mean between one and two.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Depth {
     mean: u64,

@@ -10,10 +10,10 @@
 //! cannot be suspended, so the main thread copies the keys itself, while every client waits.
 //!
 //! Invariants: (1) from the moment of a migration to its end, no client changes a key that is to be
-//! deleted, so the deleted value is the one that the other server has; expiry and eviction may delete the
-//! key earlier; (2) the keys that the other server has acknowledged are deleted, even if the client is
-//! gone; (3) no key is deleted if this server has become a replica during the migration, because the data
-//! are then the primary's; (4) at most `IN_FLIGHT_MAX` migrations at a time have roots on threads.
+//! deleted, so the deleted value is the value that the other server has; expiry and eviction may delete
+//! the key earlier; (2) the keys that the other server has acknowledged are deleted, even if the client
+//! is gone; (3) no key is deleted if this server has become a replica during the migration, because the
+//! data are then the primary's; (4) at most `IN_FLIGHT_MAX` migrations at a time have roots on threads.
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};

@@ -103,9 +103,9 @@ impl Loaded<'_> {
 }
 
 /// Whether Valkey 9.1 builds the same value from a payload that [`restore`] accepts and whose checksum is
-/// right. The version must be supported by 9.1, and the type a string or a form of large collections:
-/// elements one by one, none of them twice, or the nodes of a list with verified counts. In other forms
-/// the order or counts may be wrong; this reader repairs them, but Valkey 9.1 does not. O(1).
+/// right. The version must be supported by 9.1. The type must be a string, or a form of large collections
+/// that stores elements one by one, none of them twice, or the nodes of a list with verified counts. In
+/// other forms the order or counts may be wrong; this reader repairs them, but Valkey 9.1 does not. O(1).
 pub fn is_same_for_valkey(payload: &[u8]) -> bool {
     let version = version_of(payload);
     let is_taken = |version| version == VERSION_VALKEY || (1..=VERSION_COMMON_MAX).contains(&version);
@@ -199,7 +199,7 @@ impl<'a> Iterator for FunctionRecords<'a> {
     }
 }
 
-/// Bytes of the version and the checksum.
+/// Length in bytes of the version and the checksum.
 const FOOTER_BYTES: usize = 10;
 
 /// The version of a payload, if it is supported and the checksum is right.
@@ -226,7 +226,7 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
 /// key of the entry is empty.
 ///
 /// # Errors
-/// As [`restore`].
+/// The errors of [`restore`].
 pub fn restore_entry(payload: &[u8], options: ReadOptions) -> Result<LoadedEntry<'_>, PayloadError> {
     let version = footer_version(payload, options).ok_or(PayloadError::Footer)?;
     let bad = |offset, problem| PayloadError::Bad(LoadError { offset, problem });

@@ -12,15 +12,15 @@ pub enum ReadProgress<'a> {
     Item(Item<'a>),
     /// The file has ended. Its checksum was right, if it has one and the options compare it.
     End,
-    /// The next item is incomplete: bytes have to be fed, which belong at this offset of the file.
+    /// The next item is incomplete. The bytes that must be fed next are those at this offset of the file.
     More(u64),
 }
 
 /// A reader of a file: bytes are passed to [`Reader::feed`], and [`Reader::next`] returns items.
 ///
-/// Memory: the bytes of the present item. A value is built while its bytes arrive; only one node of a
-/// list is kept as bytes, and none of a long string. The bytes of a compressed file are kept until they
-/// are needed, and decompressed one block at a time, at most 4 MiB.
+/// Memory: the bytes of the present item. A value is built while its bytes arrive; of a list only one
+/// node is kept as bytes, and of a long string nothing. The bytes of a compressed file are kept until
+/// they are needed, and decompressed one block at a time, at most 4 MiB.
 #[derive(Debug)]
 pub struct Reader {
     decoder: Decoder,
@@ -185,7 +185,7 @@ impl Reader {
     /// The next item of a file that was fed completely; `None` at the end of the file.
     ///
     /// # Errors
-    /// As [`Reader::next`]; missing bytes are an error, too.
+    /// The errors of [`Reader::next`]; missing bytes are also an error.
     pub fn next_of_whole(&mut self) -> Result<Option<Item<'_>>, LoadError> {
         match self.next()? {
             ReadProgress::Item(item) => Ok(Some(item)),

@@ -19,7 +19,7 @@ struct RepeatedParts {
     parts: &'static [Part],
     /// Index of the next part.
     next: usize,
-    /// Repetitions left, the present one included.
+    /// Number of repetitions left, including the present one.
     left: u64,
 }
 

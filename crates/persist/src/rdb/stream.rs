@@ -140,8 +140,8 @@ impl StreamBuilder {
 
     /// Decodes the fields about all entries. Redis 5 has written wrong lengths, so the length is computed
     /// from the entries. If the last id is below the id of an entry, it is raised to the greatest id of an
-    /// entry. A nonzero length beside macro nodes without any live entry is refused, because no server
-    /// writes that: then the result is `false`.
+    /// entry. A nonzero length is refused if the macro nodes have no live entry, because no server writes
+    /// such a stream. The result is then `false`.
     fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let said = cursor.len()?;
         let said_last_id = id(cursor)?;
@@ -151,7 +151,7 @@ impl StreamBuilder {
         let (len, last_id) = (self.stream.log().len(), said_last_id.max(self.stream.log().last_id()));
         let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, len);
         if self.form >= StreamForm::Counted {
-            // The first id is read and not used: it is the id of the first entry.
+            // The first id is read but not used, because it is the id of the first entry.
             id(cursor)?;
             (max_deleted_id, entries_added) = (id(cursor)?, cursor.len()?);
         }

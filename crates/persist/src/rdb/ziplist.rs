@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_long_ziplist_is_read_in_linear_time() {
-        // `listpack::push_back`, which `to_listpack` avoids, counts all elements from 65,535 on: with it 200
-        // KB would take twenty seconds, and this test minutes.
+        // `listpack::push_back`, which `to_listpack` avoids, counts all elements if there are 65,535 or
+        // more. With it, 200 KB would take twenty seconds, and this test minutes.
         let count = 400_000;
         let mut bytes = vec![0; HEADER_LEN];
         bytes.extend(b"\x00\xf1");

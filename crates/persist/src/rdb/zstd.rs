@@ -231,7 +231,7 @@ const BLOCK_BYTES_MAX: usize = 128 << 10;
 const REPEATED: u32 = 1;
 /// The reserved block type, which is malformed.
 const RESERVED: u32 = 3;
-/// Bytes of the checksum.
+/// Length in bytes of the checksum.
 const SUM_BYTES: usize = 4;
 /// Number of bytes of output for which room is made at a time.
 const OUT_BYTES: usize = 64 << 10;

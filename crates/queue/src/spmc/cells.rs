@@ -42,7 +42,7 @@ impl<T> Cells<T> {
         Cells { mask, cells: indexes.into_iter().map(cell).collect() }
     }
 
-    /// A copy of the mask and the address of the cells, to be kept in registers: through the shared pointer
+    /// A copy of the mask and the address of the cells, to be kept in registers. Through the shared pointer
     /// both would be loaded again after each acquire, which took a fifth of the time of a batch.
     #[inline(always)]
     pub(super) fn view(&self) -> CellsView<'_, T> {

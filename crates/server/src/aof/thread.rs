@@ -180,7 +180,7 @@ impl AofWorker {
         }
     }
 
-    /// Waits for something to do.
+    /// Waits for items, or until a sync or an attempt to write is due.
     fn collect(&mut self, items: &mut VecDeque<AofItem>) {
         if self.policy != AppendFsync::Always {
             for _ in 0..LINGER_ROUNDS {

@@ -45,7 +45,7 @@ impl Coded {
 pub struct CodedSend {
     /// The event loop's result; `Err` if the bytes could not be encoded.
     pub sending: Result<Sending, String>,
-    /// The piece to send after this one.
+    /// The piece that is to be sent next, if this piece was only partly encoded.
     pub rest: Option<OutputPiece>,
     /// The buffer of the output, for reuse, if all output in it was encoded.
     pub used: Option<SendBuf>,

@@ -139,7 +139,7 @@ pub struct BrokenRequest {
 /// The state of a connection after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchOutcome {
-    /// The connection goes on parsing requests.
+    /// The connection continues to parse requests.
     GoOn,
     /// The last request, which ends at `done`, is deferred (blocked or postponed); the bytes from there on
     /// wait until it has ended.

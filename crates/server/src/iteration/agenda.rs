@@ -48,8 +48,8 @@ impl Reasons {
 pub(super) struct Agenda {
     /// The reasons of the iteration under way.
     pub(super) reasons: Reasons,
-    /// The reasons that hold until something changes, as computed at the end of the last iteration that had
-    /// more reasons than [`Reasons::EACH`] or ended with news.
+    /// The reasons that apply until the state changes, as computed at the end of the last iteration that
+    /// had more reasons than [`Reasons::EACH`] or ended with news.
     pub(super) standing: Reasons,
     /// The time until which the event loop may wait, monotonic ns; computed together with `standing`.
     pub(super) next_ns: u64,

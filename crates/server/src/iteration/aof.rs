@@ -42,7 +42,7 @@ impl Server {
         Ok(())
     }
 
-    /// Calls `what`, a function that logs something about the process.
+    /// Calls `what`, a function that logs facts about the process.
     pub fn say(&mut self, what: fn(&mut Host, &Config)) {
         what(&mut self.host, self.engine.config());
     }

@@ -164,7 +164,7 @@ impl Server {
                 if matches!(connection.input.state(), InputState::Open | InputState::Large))
     }
 
-    /// Heap bytes of the buffered stream; 0 without one.
+    /// Heap bytes of the buffered stream; 0 if no stream is buffered.
     pub(super) fn stream_buffer_footprint(&self) -> usize {
         let kept = self.primary_link.main.as_ref().and_then(|main| main.buffer.as_ref());
         kept.or(self.primary_link.replay.as_ref()).map_or(0, StreamBuffer::footprint)

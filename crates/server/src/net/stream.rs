@@ -11,11 +11,11 @@
 //! Invariants: (1) a stream has one holder, by value; a thread that sends a stream to another thread no
 //! longer has it; (2) a [`Stream`] is nonblocking and is being passed between two holders: nothing is
 //! read from it, and only a keep-alive or a last text is written to it; (3) bytes are read and written by
-//! the event loop that the stream was attached to, or by the one
-//! thread that has the [`BlockingStream`]; (4) beside that thread, the holder of the [`StreamRemote`] may
-//! end the connection, which ends the thread's wait, and may send a keep-alive while the thread writes
-//! nothing; (5) received bytes that were not read are passed on together with the stream; (6) the peer
-//! sees the end when the last holder drops the stream.
+//! the event loop to which the stream was attached, or by the single thread that has the
+//! [`BlockingStream`]; (4) in addition to that thread, the holder of the [`StreamRemote`] may end the
+//! connection, which ends the thread's wait, and may send a keep-alive while the thread writes nothing;
+//! (5) received bytes that were not read are passed on together with the stream; (6) the peer sees the end
+//! when the last holder drops the stream.
 //!
 //! The [`Codec`] of a TLS connection moves with the stream: `attach` passes it to the `Transport`, and a
 //! [`BlockingStream`] reads and writes through it. A [`StreamRemote`] shares it under a lock, because a
