@@ -91,8 +91,8 @@ impl<T> Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// Stages a value. Neither the shared tail nor the bit is written unless the ring seems full: then all
-    /// staged values are committed, and the bit is set if the ring is indeed full.
+    /// Stages a value. Unless the ring seems full, neither the shared tail nor the bit is written. If the
+    /// ring seems full, all staged values are committed, and if it is indeed full, the bit is set.
     ///
     /// # Errors
     /// `Full` with the value while the lane's ring has no room.

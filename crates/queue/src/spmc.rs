@@ -111,7 +111,7 @@ impl<T> Producer<T> {
 
     /// Number of values that no consumer has claimed; an upper bound while consumers run.
     pub fn len(&self) -> usize {
-        // Relaxed: the number serves decisions about load. Head is never beyond this producer's
+        // Relaxed: the number is used only for decisions about load. Head is never beyond this producer's
         // own tail, by (3).
         self.tail.wrapping_sub(self.ring.head.load(Ordering::Relaxed))
     }
@@ -200,9 +200,9 @@ impl<T> Consumer<T> {
         self.ring.cells.capacity()
     }
 
-    /// Moves head past up to `count_max` full cells. Returns the first index and the number of
-    /// cells, at least 1: the caller owns these cells and must take from each. `None` when the cell
-    /// at head is empty, or `count_max` is 0.
+    /// Moves head past up to `count_max` full cells. Returns the first index and the number of cells, at
+    /// least 1. The caller then owns these cells and must take the value of each. `None` when the cell at
+    /// head is empty, or `count_max` is 0.
     #[inline(always)]
     fn claim(&self, count_max: usize) -> Option<(usize, usize)> {
         let cells = self.ring.cells.view();
@@ -239,7 +239,7 @@ enum Fullness {
     Full,
     /// The producer has not filled the cell for this index yet.
     Empty,
-    /// Another consumer has taken the value of this index: the index is out of date.
+    /// Another consumer has taken the value of this index, so the index is out of date.
     Passed,
 }
 

@@ -162,7 +162,7 @@ impl<T> Producer<T> {
 
     /// Number of values in the ring, including staged values; an upper bound while the consumer runs.
     pub fn len(&self) -> usize {
-        // Relaxed: the number serves decisions about load; no slot is read because of it.
+        // Relaxed: the number is used only for decisions about load; no slot is read because of it.
         self.tail.wrapping_sub(self.ring.head.load(Ordering::Relaxed))
     }
 
@@ -247,7 +247,7 @@ impl<T> Consumer<T> {
         self.tail_seen == self.head
     }
 
-    /// Whether the ring is empty for good: the producer is gone and all its values are taken.
+    /// Whether the ring will stay empty, because the producer is gone and all its values are taken.
     pub fn is_finished(&mut self) -> bool {
         // Acquire: the producer's last commit is before its release store of `gone`, so the tail
         // loaded next is final.

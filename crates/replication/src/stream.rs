@@ -99,8 +99,8 @@ impl ReplicationStream {
         self.backlog.is_some()
     }
 
-    /// Whether the commands of this server belong in the stream: the history has begun, and this server
-    /// has no primary.
+    /// Whether the commands of this server belong in the stream, because the history has begun and this
+    /// server has no primary.
     #[inline]
     pub fn generates(&self) -> bool {
         self.backlog.is_some() && !self.has_primary

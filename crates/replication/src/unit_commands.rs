@@ -1,7 +1,7 @@
 //! The commands that the current execution unit (a command or a transaction) gives to the replication stream
 //! and to the append-only file.
 //!
-//! A command is encoded once, without SELECT: each of the two receivers (the stream and the file) has its own
+//! A command is encoded once, without SELECT. Each of the two receivers (the stream and the file) has its own
 //! selected database, so SELECT is inserted when the unit is copied to a receiver
 //! ([`UnitCommands::write_to`]).
 //!

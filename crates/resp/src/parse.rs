@@ -248,8 +248,8 @@ impl Parser {
         self.apart.as_deref().unwrap_or(Apart::NONE)
     }
 
-    /// Bytes of the unfinished request that are missing from an input of `len` bytes; `None` if unknown.
-    /// The number is known only while the request's last argument is read.
+    /// Number of bytes of the unfinished request that are missing from an input of `len` bytes; `None` if
+    /// unknown. The number is known only while the request's last argument is read.
     pub fn missing(&self, len: usize) -> Option<usize> {
         if self.position.left != 1 || self.position.bulk == NO_BULK {
             return None;

@@ -220,8 +220,9 @@ impl ScriptCache {
         self.scripts.get(slot)
     }
 
-    /// Adds a script whose text is not cached. Returns the slot of the script and the programs of the
-    /// scripts that it displaces: scripts that only EVAL has loaded may take `bytes_max` together.
+    /// Adds a script whose text is not cached. Returns the slot of the script, and the programs of the
+    /// scripts that it displaces. Scripts are displaced if those that only EVAL has loaded would
+    /// otherwise be too many, or take more than `bytes_max` together.
     pub fn add(&mut self, new: NewScript, bytes_max: usize) -> (u32, Vec<LoadedChunk>) {
         let NewScript { body, flags, chunk, globals, program_bytes, machine_bytes, hash, is_kept } = new;
         let (sha, hash) = (sha1_hex(&body), hash as u32);

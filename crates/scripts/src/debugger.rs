@@ -25,8 +25,8 @@ use sluice_commands::Args;
 use sluice_lua::{CodePosition, LineWatch};
 use sluice_resp::Outbox;
 
-/// Nanoseconds between two checks of a stopped run: whether other clients must be answered with BUSY, and
-/// whether the run has lost its client.
+/// Nanoseconds between two checks of a stopped run. A check finds out whether other clients must be
+/// answered with BUSY, and whether the run has lost its client.
 pub const LOOK_NS: u64 = 100_000_000;
 /// The name of the chunk that EVAL runs. The debugger shows only the lines of this chunk.
 const CHUNK: &[u8] = b"@user_script";

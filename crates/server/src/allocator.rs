@@ -11,7 +11,7 @@ pub trait Allocator: ReportMemory {
     /// The present memory figures. Cost: some microseconds.
     fn allocated(&self) -> Allocated;
 
-    /// Bytes in the caches of all threads when the numbers were last updated. The cache of a running
+    /// Bytes in the caches of all threads when the figures were last updated. The cache of a running
     /// thread is read without stopping the thread, and may be slightly out of date.
     fn cached(&self) -> usize;
 

@@ -41,7 +41,7 @@ pub struct Connection {
     /// Whether the client has authenticated, as far as the owner knows. An I/O thread learns of AUTH when
     /// the batch comes back from the main thread.
     pub authentication: AuthState,
-    /// Bytes sent and received that the main thread has not counted yet.
+    /// Numbers of bytes sent and received that the main thread has not counted yet.
     pub unreported: Traffic,
     /// Seconds for which the client had been silent at the last `trim`.
     pub idle_s: u32,
@@ -61,7 +61,7 @@ pub struct Connection {
 /// Bound of the memory that each connection takes, even when idle, apart from its session.
 const _: () = assert!(size_of::<Connection>() <= 192);
 
-/// Bytes that were sent and received over a connection.
+/// Numbers of bytes that were sent and received over a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Number of bytes of output that finished sends have sent, counted before encoding.
@@ -364,7 +364,7 @@ fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh:
         _ if connection.residence != Residence::Staying => connection.input.keep(fresh),
         InputState::Open | InputState::Large => owner.process(connection, fresh),
         InputState::Deferred => connection.input.keep(fresh),
-        // In these states the event loop was asked to deliver no chunks. Bytes that arrive all the same are
+        // In these states the event loop was asked to deliver no chunks. Bytes that arrive nevertheless are
         // kept while a batch is executed, and dropped otherwise.
         InputState::Executing => connection.input.keep(fresh),
         InputState::Filling | InputState::Shut => {}

@@ -667,7 +667,7 @@ fn take_other_event(server: &mut Server, endpoint: Endpoint, event: Event) {
     }
 }
 
-/// The event loop that the configuration asks for.
+/// The event loop for which the configuration asks.
 pub fn backend_of(config: &Config) -> Backend {
     match config.choice::<EventLoop>(param::EVENT_LOOP) {
         EventLoop::Auto => Backend::Auto,

@@ -448,7 +448,7 @@ fn bind_tcp(address: IpAddr, port: u16, config: &Config) -> std::io::Result<Sock
     Ok(socket)
 }
 
-/// A problem that a start would have with an address to listen on.
+/// A problem that a start would have with a listening address.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BindProblem {
     /// A start could succeed. Either another server has the port now, but may have ended by then, or the
@@ -556,7 +556,7 @@ fn number_of(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Removes a socket file, or a symbolic link, that an earlier server has left. Errors: the file cannot be
-/// removed, or a file of another kind is there, and stays.
+/// removed, or there is a file of another kind, which is not removed.
 fn free_unix(path: &Path) -> std::io::Result<()> {
     match std::fs::symlink_metadata(path).map(|there| there.file_type()) {
         Ok(there) if there.is_socket() || there.is_symlink() => std::fs::remove_file(path),

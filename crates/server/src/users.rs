@@ -184,9 +184,9 @@ pub fn read_user_file(storage: &dyn Storage, path: &[u8]) -> Result<Vec<u8>, Str
     read_whole(storage, Path::new(OsStr::from_bytes(path))).map_err(|error| plain_error(&error))
 }
 
-/// Replaces the text of a file of users atomically: after a crash or an error the file has either the old or
-/// the new text. The permissions stay the same; only the owner can access a newly created file. Errors: the
-/// system's reason.
+/// Replaces the text of a file of users atomically, so that after a crash or an error the file has either
+/// the old or the new text. The permissions stay the same; only the owner can access a newly created file.
+/// Errors: the system's reason.
 pub fn replace_user_file(storage: &Arc<dyn Storage>, path: &[u8], text: &[u8]) -> Result<(), String> {
     let path = Path::new(OsStr::from_bytes(path));
     sluice_storage::replace_file(storage, path, text).map_err(|error| plain_error(&error))

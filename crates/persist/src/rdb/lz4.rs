@@ -33,7 +33,7 @@ struct Lz4Header {
     block_sums: bool,
     /// Whether a checksum of all contents ends the frame.
     content_sum: bool,
-    /// Maximum number of bytes that a block decodes to.
+    /// Maximum length in bytes of a decoded block.
     block_bytes_max: usize,
     /// Length in bytes of the decoded contents, if the frame states this length.
     content_bytes: Option<u64>,
@@ -240,5 +240,5 @@ const NOT_COMPRESSED: u32 = 1 << 31;
 const GAIN_MAX: usize = 255;
 /// Distance in bytes over which a block may refer back.
 const WINDOW_BYTES: usize = 64 << 10;
-/// Bytes of a written block before compression.
+/// Length in bytes of a written block before compression.
 const BLOCK_BYTES: usize = 64 << 10;

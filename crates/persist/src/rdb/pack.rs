@@ -23,8 +23,8 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// Begins a file. `checksum` is the setting `rdbchecksum`: the frame then has checksums. The file
-    /// inside the frame has none in any case.
+    /// Begins a file. `checksum` is the setting `rdbchecksum`, and decides whether the frame has
+    /// checksums. The file inside the frame never has a checksum.
     pub fn of_file(codec: CompressionMethod, checksum: bool) -> Packer {
         let mut out = envelope(codec, PackedContents::File).to_vec();
         let frame = match codec {

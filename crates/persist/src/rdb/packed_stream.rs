@@ -107,7 +107,8 @@ impl PackedStream {
     }
 }
 
-/// Entry point of the fuzzer: any bytes as a stream, whole and in pieces, must give the same result.
+/// Entry point of the fuzzer: the stream `data` must give the same result whether it arrives whole or in
+/// pieces.
 pub fn fuzz_packed_stream(data: &[u8]) {
     let run = |piece: usize| {
         let (mut stream, mut plain) = (PackedStream::default(), Vec::new());

@@ -59,8 +59,8 @@ impl Reader {
         reader
     }
 
-    /// Adds bytes that have arrived. Cost: the bytes are copied, and from time to time also those that the
-    /// reader has kept.
+    /// Adds bytes that have arrived. Cost: copying the bytes, and from time to time also the earlier bytes
+    /// that were not read yet.
     pub fn feed(&mut self, bytes: &[u8]) {
         if let FeedKind::Compressed(unpacker) = &mut self.outside {
             unpacker.feed(bytes);
@@ -202,8 +202,8 @@ impl Reader {
         }
     }
 
-    /// Bytes that were fed and not read yet or, of a compressed file, not decompressed yet. After the end,
-    /// these are the bytes after the file.
+    /// The bytes that were fed and not read yet or, if the file is compressed, not decompressed yet. After
+    /// the end, these are the bytes after the file.
     pub fn rest(&self) -> &[u8] {
         match &self.outside {
             FeedKind::Compressed(unpacker) => unpacker.rest(),

@@ -16,7 +16,7 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 pub(super) struct ZstdFrame {
     decoder: DCtx<'static>,
     stage: ZstdStage,
-    /// Maximum number of bytes that a block decodes to.
+    /// Maximum length in bytes of a decoded block.
     block_bytes_max: usize,
     /// Whether a checksum of all contents ends the frame.
     content_sum: bool,

@@ -33,7 +33,7 @@ enum Awaited {
     Capabilities,
     Version,
     NodeId,
-    /// PSYNC. `is_partial`: the request has named a position.
+    /// PSYNC. `is_partial`: whether the request has named a position.
     Sync {
         is_partial: bool,
     },
@@ -326,8 +326,8 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
-/// Parses an offset of a history. `None` if the text is no number, or for a number above `i64::MAX`: no
-/// primary reaches such an offset, and lengths that are added to it must not overflow.
+/// Parses an offset of a history. `None` if the text is no number, or a number above `i64::MAX`, because
+/// no primary reaches such an offset, and lengths that are added to it must not overflow.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }

@@ -1,5 +1,5 @@
-//! Inputs and outputs of a link, the state of the server that a step can see, and the types that they consist
-//! of.
+//! Inputs and outputs of a link, the state of the server that a step can see, and the types of which they
+//! consist.
 
 use sluice_base::LogLevel;
 

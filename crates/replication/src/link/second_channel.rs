@@ -112,8 +112,8 @@ impl SnapshotGreeting {
         let mut parsed = || {
             let offset = parse_offset(words.next()?)?;
             let replid = words.next().filter(|replid| is_replid(replid.as_bytes()))?.to_owned();
-            // The database is not needed: the snapshot itself names the database that the
-            // stream has selected.
+            // The database is not needed, because the snapshot itself names the database that the stream
+            // has selected.
             let _db: i64 = words.next()?.parse().ok()?;
             let client = words.next()?.parse().ok()?;
             words.next().is_none().then_some((HistoryPoint { replid, offset }, client))

@@ -201,7 +201,7 @@ impl Input {
         deferred
     }
 
-    /// Stops reading for good.
+    /// Stops reading permanently.
     pub fn shut(&mut self) {
         self.state = State::Shut;
     }

@@ -24,7 +24,7 @@ pub struct Output {
 pub enum OutputPiece {
     /// Replies and messages for the client, not encoded.
     Output(Outbox),
-    /// The rest of output that the transport encodes a part at a time.
+    /// The rest of output that the transport encodes part by part.
     Rest(Box<PlainOutput>),
     /// Protocol bytes of the transport, such as TLS alerts. They are sent unchanged, and not counted as
     /// output.

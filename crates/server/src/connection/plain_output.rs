@@ -1,4 +1,4 @@
-//! Output that is encoded and sent a part at a time, so that a reply of any size blocks no other client.
+//! Output that is encoded and sent part by part, so that a reply of any size blocks no other client.
 
 use crate::net::Codec;
 use sluice_base::heap;

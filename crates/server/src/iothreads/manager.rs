@@ -35,7 +35,7 @@ pub struct Manager {
     main_clock: ThreadClock,
     /// Monotonic ns of the last sample of the I/O threads' load.
     sampled_ns: u64,
-    /// Number of I/O threads that the configuration asks for.
+    /// Number of I/O threads for which the configuration asks.
     configured: usize,
     /// Whether all I/O threads are active, whatever the load: `io-threads-always-active`.
     always: bool,
@@ -139,7 +139,7 @@ impl Moves {
     }
 }
 
-/// Time until starting threads is tried again after a failure.
+/// Time from a failure to start threads until the next attempt.
 const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
 /// The usual length of a sample: the cron's period.
 const SAMPLE_NS: u64 = 100_000_000;

@@ -110,7 +110,7 @@ pub struct Batch {
     pub failed: Option<Box<BrokenRequest>>,
     /// When the I/O thread's iteration that received the requests began, monotonic ns.
     pub at_ns: u64,
-    /// Bytes sent and received on the connection since its last report.
+    /// Numbers of bytes sent and received on the connection since its last report.
     pub traffic: Traffic,
     /// Usage of the connection's query buffer without the batch.
     pub usage: QueryBufUsage,

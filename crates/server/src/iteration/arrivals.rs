@@ -1,4 +1,4 @@
-//! New connections: which of them become clients in which iteration, and which are refused.
+//! Decides which new connections become clients in which iteration, and which are refused.
 //!
 //! ```text
 //!  accepted ─┬─ by TLS ──► a handshake on a thread, of `priority-subnets` on one of their own ──► a client

@@ -97,7 +97,7 @@ impl TlsState {
                 self.before = before;
                 next
             }
-            // This is the rollback of a change: the previous context is put in force again.
+            // This is the rollback of a change, so the previous context is put in force again.
             (Err(_), Some(before)) if before.settings == settings && self.settings != settings => *before,
             (Err(reason), before) => {
                 self.before = before;

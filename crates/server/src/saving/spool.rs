@@ -75,9 +75,9 @@ struct SpoolState {
     /// Number of the first chunk in `chunks`, counted from the beginning.
     first: usize,
     readers: Vec<Option<SpoolReader>>,
-    /// Bytes of chunks in memory, without chunks that were read ahead.
+    /// Number of bytes of chunks in memory, without chunks that were read ahead.
     memory: usize,
-    /// Bytes of chunks that were read ahead from the scratch file.
+    /// Number of bytes of chunks that were read ahead from the scratch file.
     loaded: usize,
     /// Number of bytes of all pieces so far.
     total: u64,

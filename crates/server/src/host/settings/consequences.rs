@@ -189,7 +189,7 @@ impl Host {
         listened.map_err(drop)
     }
 
-    /// Adjusts the descriptor limit to the configured threads. Threads take precedence: if too few
+    /// Adjusts the descriptor limit to the configured threads. Threads take precedence. If too few
     /// descriptors are left for `maxclients`, a warning is logged.
     fn allow_threads(&mut self, config: &Config) {
         let allowed = listen::adjust_descriptor_limit(config, &mut drop);
