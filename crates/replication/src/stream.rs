@@ -186,7 +186,7 @@ impl ReplicationStream {
         self.begin_backlog(offset);
     }
 
-    /// Ends the history: later bytes belong to no history until a replica connects.
+    /// Ends the history, so that later bytes belong to no history until a replica connects.
     pub fn end_history(&mut self, replid: String) {
         debug_assert!(self.replicas.is_empty());
         self.replid = replid;

@@ -49,7 +49,7 @@ pub enum Audience {
 /// The grouping of a unit's commands in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// Wrapped in MULTI and EXEC if there is more than one.
+    /// The commands are wrapped in MULTI and EXEC if there is more than one.
     Transaction,
     /// Without MULTI and EXEC, because the unit changed the keys independently of each other.
     Separate,

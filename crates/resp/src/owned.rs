@@ -1,5 +1,5 @@
-//! Requests that outlive the buffer from which they were parsed: queued by MULTI, blocked, or postponed, for
-//! example by CLIENT PAUSE.
+//! Requests that outlive the buffer from which they were parsed, because they are queued by MULTI, blocked,
+//! or postponed, for example by CLIENT PAUSE.
 //!
 //! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so a queue of a thousand
 //! commands needs only a few allocations. A request keeps the bytes in which it arrived, because a

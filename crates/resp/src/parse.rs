@@ -39,9 +39,9 @@ pub enum AuthState {
 /// Limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseLimits {
-    /// A `*` count up to this is valid; `count_header` decides about a larger one.
+    /// A `*` count up to this is valid; `count_header` decides about a larger count.
     argc_quick: usize,
-    /// A `$` length up to this is valid; `length_header` decides about a larger one.
+    /// A `$` length up to this is valid; `length_header` decides about a larger length.
     bulk_bytes_quick: usize,
     bulk_bytes_max: i64,
     batch_max: usize,

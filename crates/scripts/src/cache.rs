@@ -20,7 +20,7 @@ pub(crate) const EVALUATED_MAX: usize = 500;
 /// script's part of the groups and tables.
 const SCRIPT_FIXED_BYTES: usize = 120;
 
-/// Scripts in one allocation: as many as fill a block of the allocator.
+/// Number of scripts in one allocation, which together fill a block of the allocator.
 const GROUP: usize = 23;
 
 /// A number that stands for no script, at either end of the order of last use, and in a script that is not in

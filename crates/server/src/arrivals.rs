@@ -16,7 +16,7 @@ pub const ACCEPTS_PER_ITERATION: u32 = 128;
 
 /// All connections that are not clients yet.
 pub struct Arrivals {
-    /// Connections that wait for their turn, in the order of their accept.
+    /// Connections that wait for their turn, in the order in which they were accepted.
     pub waiting: VecDeque<(Newcomer, Stream)>,
     /// TLS connections during the handshake.
     pub handshakes: Handshakes<Newcomer>,

@@ -159,7 +159,7 @@ impl Host {
         self.memory.startup = self.allocator.allocated().used();
     }
 
-    /// Logs how the clock is read, if that has changed.
+    /// Logs how the clock is read, if the way has changed.
     pub fn report_clock(&mut self) {
         if let Some((level, text)) = self.clock.take_news() {
             self.note(level, &text);

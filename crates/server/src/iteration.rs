@@ -102,7 +102,7 @@ pub struct Server {
     sums_memory: bool,
     /// The actions that the engine has requested, while they are carried out; empty otherwise.
     actions: Vec<Action>,
-    /// The exit status; `Some` once the server is to end.
+    /// The exit status; `Some` if the server is to end.
     ending: Option<i32>,
     /// Whether the server ends without the shutdown sequence, because it has never served its data.
     ends_at_once: bool,

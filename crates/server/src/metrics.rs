@@ -73,7 +73,7 @@ impl MetricsEndpoint {
                 self.link.insert(EndpointLink { sender, wanted, asks })
             }
         };
-        // The result, whether the kernel had to be asked to wake the thread, is not needed.
+        // The result only says whether the kernel had to be asked to wake the thread.
         let _ = link.sender.send(ToEndpoint::Settings(Box::new(settings)));
         Ok(())
     }

@@ -314,7 +314,7 @@ mod tests {
             told.send(sum).unwrap();
         });
         let sender = sender.unwrap();
-        // The result, whether the kernel had to be asked to wake the thread, is not needed.
+        // The result only says whether the kernel had to be asked to wake the thread.
         for _ in 0..3 {
             let _ = sender.send(1);
         }

@@ -27,7 +27,7 @@ pub enum LinkState {
     /// This server has no primary.
     #[default]
     None,
-    /// The next attempt is due, or its pause has not ended.
+    /// The next attempt is due, or the pause before it has not ended.
     Connect,
     /// A connection is being made.
     Connecting,
@@ -68,7 +68,7 @@ pub struct Surroundings<'a> {
     pub node_id: Option<&'a [u8]>,
     /// The server version that is announced.
     pub version: &'a str,
-    /// Whether the snapshot may come on a connection of its own.
+    /// Whether the snapshot may arrive on a connection of its own.
     pub dual_channel: bool,
     /// Whether a snapshot without a checksum is acceptable because the connection checks the data it carries.
     pub skips_checksum: bool,
@@ -99,7 +99,7 @@ pub enum Input<'a> {
     Tick,
     /// The connection is established.
     Opened(u64),
-    /// The connection could not be established, for this reason, as the operating system names it.
+    /// The connection could not be established. The text is the reason, as the operating system names it.
     Refused(u64, &'a str),
     /// Bytes arrived on the connection.
     Received(u64, &'a [u8]),

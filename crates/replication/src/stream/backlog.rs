@@ -1,5 +1,5 @@
-//! The backlog: the last bytes of the history. All replicas are fed from it, and a replica that was
-//! disconnected can continue from it.
+//! The backlog: the last bytes of the history. All replicas get their bytes from it, and a replica that
+//! was disconnected can continue from it.
 //!
 //! ```text
 //!     start                                          tail_start           end

@@ -33,7 +33,7 @@ pub struct AofShared {
     durable: AtomicU64,
     /// Number of bytes in blocks that were given to the thread but not written yet.
     waiting_bytes: AtomicU64,
-    /// Number of waiting bytes from which on the backlog counts as full.
+    /// If at least this many bytes wait, the backlog counts as full.
     backlog_max: BacklogMax,
     /// Whether `news` has entries for the main thread.
     has_news: AtomicBool,
@@ -308,7 +308,7 @@ impl AofShared {
     }
 }
 
-/// Number of waiting bytes from which on the backlog counts as full.
+/// If at least this many bytes wait, the backlog counts as full.
 struct BacklogMax(u64);
 
 impl Default for BacklogMax {

@@ -48,7 +48,7 @@ const UNEVEN_SAMPLES: u32 = 3;
 const BALANCE_REST: u32 = 5;
 
 impl Balance {
-    /// Takes a sample of the active I/O threads; returns the move to make, if any.
+    /// Processes a sample of the active I/O threads. Returns the move to make, if any.
     pub fn step(&mut self, threads: &[Share]) -> Option<ConnectionMove> {
         self.holdoff = self.holdoff.saturating_sub(1);
         let by_load = |a: &&Share, b: &&Share| a.busy.total_cmp(&b.busy);

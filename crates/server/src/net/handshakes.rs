@@ -125,7 +125,7 @@ impl<T: Send + 'static> Handshakes<T> {
             Some(running) => running,
             none => none.insert(start(self.row, self.at_most, main)?),
         };
-        // The result, whether the kernel had to be asked to wake the thread, is not needed.
+        // The result only says whether the kernel had to be asked to wake the thread.
         let _ = running.sender.send(begin);
         self.in_progress += 1;
         Ok(())

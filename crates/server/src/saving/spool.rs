@@ -613,8 +613,8 @@ impl Drop for SpoolReaders {
 }
 
 impl SpoolFileReader {
-    /// Waits for the next piece, and takes it; `None` at the end, or after a
-    /// failure: see [`SpoolFileReader::is_whole`].
+    /// Waits for the next piece, and takes it. Returns `None` at the end, or after a failure;
+    /// [`SpoolFileReader::is_whole`] distinguishes the two.
     pub fn take(&mut self) -> Option<TakenPiece> {
         let mut guard = self.spool.lock();
         let (range, left_bytes) = loop {
