@@ -1,9 +1,9 @@
 //! Names the build: `SLUICE_VERSION` is the package's version and, if the commit is known, a plus sign and
 //! the commit.
 //!
-//! A release build asks git. A development build names no commit, so a new commit rebuilds nothing.
-//! `SLUICE_COMMIT` in the environment names the commit of any build, such as a build from an archive.
-//! Without git, and outside of a repository, the build names no commit.
+//! A release build asks git. A development build names no commit, so that a new commit does not cause a
+//! rebuild. `SLUICE_COMMIT` in the environment names the commit of any build, such as a build from an
+//! archive. Without git, and outside of a repository, the build names no commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,8 +47,8 @@ pub fn is_name(text: &str) -> bool {
 }
 
 /// The abbreviated id, of twelve digits or more, of the commit checked out in a folder, and the files
-/// that change when another commit is checked out. `None` where git is missing, or the folder is not the
-/// top of a repository: an archive may be unpacked inside of a foreign repository.
+/// that change when another commit is checked out. `None` where git is missing, or where the folder is
+/// not the top of a repository, because an archive may be unpacked inside a foreign repository.
 pub fn commit_at(folder: &Path) -> Option<(String, Vec<PathBuf>)> {
     let top = git(folder, &["rev-parse", "--show-toplevel"])?;
     if Path::new(&top).canonicalize().ok()? != folder.canonicalize().ok()? {
@@ -64,7 +64,7 @@ pub fn commit_at(folder: &Path) -> Option<(String, Vec<PathBuf>)> {
 /// The trimmed standard output of a git command; `None` if the command fails or prints nothing.
 fn git(folder: &Path, words: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
-    // Git sets these for its hooks; they would name another repository.
+    // Git sets these variables for its hooks; they would name another repository.
     command.args(words).current_dir(folder).env_remove("GIT_DIR").env_remove("GIT_WORK_TREE");
     let output = command.output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -11,11 +11,11 @@
 //! before the producer stores it; then the batch would wait for the next one. A fence between the store and
 //! the load costs as much as the `fetch_or`.
 //!
-//! Invariants: (1) after a publication, the shared words or the collector's own have the lane's bit until
-//! the collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) only one lane at
-//! a time has a given number, and the number is given to another lane only after the collector has seen the
-//! end of the old lane. Memory: 128 bytes for each 64 lanes, some words for each lane, and each open lane's
-//! ring.
+//! Invariants: (1) after a publication, the shared words or the collector's own words have the lane's bit
+//! until the collector has visited the lane; (2) lane `n` is bit `n % 64` of word `n / 64`; (3) only one
+//! lane at a time has a given number, and the number is given to another lane only after the collector has
+//! seen the end of the old lane. Memory: 128 bytes for each 64 lanes, some words for each lane, and each
+//! open lane's ring.
 
 use crate::padded::Padded;
 use crate::primitive::{Arc, AtomicU64, Ordering, edge};
@@ -35,14 +35,16 @@ pub fn collector<T: Send>(lanes_max: usize) -> Collector<T> {
 /// The bits of all lanes.
 type NotifyWords = Arc<Box<[Padded<AtomicU64>]>>;
 
-/// The producer's end of one ring, for a single thread. The owner publishes before dropping it.
+/// The producer's end of one ring, for a single thread. The owner must call [`Lane::publish`] before dropping
+/// the lane.
 #[derive(Debug)]
 pub struct Lane<T> {
     // The order of the two fields matters: dropping `producer` commits the staged values and marks the ring
     // as finished, and after that dropping `notify_bit` sets the bit.
     producer: spsc::Producer<T>,
     notify_bit: NotifyBit,
-    /// `send` found the ring full, and its notification was the first; `publish` has not reported that yet.
+    /// Whether `send` found the ring full and its notification was [`Notified::First`], which `publish` has
+    /// not reported yet.
     notified_first: bool,
 }
 
@@ -76,21 +78,21 @@ impl<T> Lane<T> {
         self.notify_bit.lane
     }
 
-    /// Values that the collector has not taken, staged ones included; an upper bound while the
-    /// collector runs.
+    /// Number of values that the collector has not taken, including staged values; an upper bound while
+    /// the collector runs.
     pub fn len(&self) -> usize {
         self.producer.len()
     }
 
-    /// Whether the collector has taken everything.
+    /// Whether the collector has taken all values.
     pub fn is_empty(&self) -> bool {
         self.producer.is_empty()
     }
 }
 
 impl<T> Lane<T> {
-    /// Stages a value. Neither the shared tail nor the bit is written unless the ring seems full: then all
-    /// staged values are committed, and the bit is set if the ring is indeed full.
+    /// Stages a value. Unless the ring seems full, neither the shared tail nor the bit is written. If the
+    /// ring seems full, all staged values are committed, and if it is indeed full, the bit is set.
     ///
     /// # Errors
     /// `Full` with the value while the lane's ring has no room.
@@ -103,8 +105,8 @@ impl<T> Lane<T> {
         refused
     }
 
-    /// Commits the staged values and sets the bit; does neither when no value is staged. To be called once
-    /// after each batch, and before waiting for anything.
+    /// Commits the staged values and sets the bit; does neither if no value is staged. The owner calls
+    /// this once after each batch, and before each wait.
     #[inline]
     pub fn publish(&mut self) -> Notified {
         let mut first = std::mem::take(&mut self.notified_first);
@@ -120,10 +122,11 @@ impl<T> Lane<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a collector that sleeps has to be woken on the first notification"]
 pub enum Notified {
-    /// No value is new, or the collector was notified before and has not looked since: no wake-up is needed.
+    /// No wake-up is needed, because no value is new, or because the collector was notified before and has
+    /// not looked since.
     Already,
-    /// The first notification of these 64 lanes since the collector looked: a sleeping collector has to be
-    /// woken.
+    /// This is the first notification of the lane's group of 64 lanes since the collector looked, so a
+    /// sleeping collector has to be woken.
     First,
 }
 
@@ -131,7 +134,7 @@ pub enum Notified {
 #[derive(Debug)]
 pub struct Collector<T> {
     notify_words: NotifyWords,
-    /// Bits taken from the shared words, of lanes that `visit` has not found empty since.
+    /// Bits that were taken from the shared words, for lanes that `visit` has not found empty since then.
     pending: Box<[u64]>,
     /// Open lanes by number.
     lanes: Box<[Option<spsc::Consumer<T>>]>,
@@ -162,8 +165,8 @@ impl<T> Collector<T> {
         self.lanes.iter().flatten().count()
     }
 
-    /// Whether no bit is set and no lane is left half gathered; to be checked before sleeping. Cost: one
-    /// load for each 64 lanes.
+    /// Whether no bit is set and every visited lane was left empty; to be checked before sleeping. Cost:
+    /// one load for each 64 lanes.
     pub fn is_quiet(&self) -> bool {
         let is_notified = self.notify_words.iter().any(|word| word.load(Ordering::Relaxed) != 0);
         !is_notified && self.pending.iter().all(|&bits| bits == 0)
@@ -173,8 +176,8 @@ impl<T> Collector<T> {
     #[inline]
     fn take_notifications(&mut self) {
         for (word, pending) in self.notify_words.iter().zip(&mut self.pending) {
-            // Relaxed: the load spares the swap in the usual case of no notification; a stale value costs one
-            // round.
+            // Relaxed: the load avoids the swap in the usual case of no notification; after a stale value,
+            // the notification is found by the next `collect`.
             if word.load(Ordering::Relaxed) != 0 {
                 // Acquire: the lanes' tails were stored before the release `fetch_or` (`NotifyBit::notify`).
                 *pending |= word.swap(0, edge("lanes_take", Ordering::Acquire));
@@ -198,8 +201,8 @@ impl<T> Collector<T> {
                 self.lanes[lane] = None;
             }
         }
-        // A commit from now on sets the shared bit again, and the shared bit was taken before this lane was
-        // seen empty: no value is missed.
+        // No value is missed, because the shared bit was taken before this lane was seen empty, and any
+        // later commit sets the shared bit again.
         self.pending[lane / 64] &= !(1 << (lane % 64));
         count
     }

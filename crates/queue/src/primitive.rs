@@ -15,7 +15,8 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize},
 };
 
-/// The standard cell with loom's interface, which shows loom where an access begins and ends.
+/// The standard library's cell with the interface of loom's cell. In that interface an access is a closure,
+/// so that loom knows where the access begins and ends.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -26,15 +27,16 @@ impl<T> UnsafeCell<T> {
         UnsafeCell(std::cell::UnsafeCell::new(value))
     }
 
-    /// Calls `access` with a pointer to the content. Getting the pointer is safe; using it needs care.
+    /// Calls `access` with a pointer to the content. Getting the pointer is safe; only dereferencing it is
+    /// unsafe.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
         access(self.0.get())
     }
 }
 
-/// The ordering of the edge called `name`: `real`, except in the model checker's build that weakens this
-/// very edge. The names are the lines of the file `loom-mutants`.
+/// The ordering of the edge called `name`. This is `real`, except in the model checker's build that
+/// weakens this very edge. The names are the lines of the file `loom-mutants`.
 ///
 /// The mutant is an environment variable at compile time and not a `cfg`, because changing the variable
 /// rebuilds this crate alone and not loom as well.
@@ -43,7 +45,7 @@ pub(crate) fn edge(name: &str, real: Ordering) -> Ordering {
     if option_env!("SLUICE_MUTANT") == Some(name) { Ordering::Relaxed } else { real }
 }
 
-/// The ordering of the edge; this build never weakens one.
+/// The ordering of the edge; this build never weakens an ordering.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) const fn edge(_: &str, real: Ordering) -> Ordering {

@@ -1,7 +1,8 @@
-//! One slot of a ring. A slot holds a value or nothing; only the ring's indexes or sequences tell which.
+//! One slot of a ring. A slot holds a value or nothing; only the ring's indexes or sequence numbers show
+//! which of the two.
 //!
-//! Invariant: (1) between two calls on one slot there is a happens-before edge, and they alternate: put,
-//! take, put, …
+//! Invariant: (1) of two successive calls on one slot, the earlier happens before the later, and the
+//! calls alternate: put, take, put, …
 
 #![allow(unsafe_code)]
 // JUSTIFICATION: the safe form is a `Mutex<Option<T>>` in each slot, which costs two locks a job. One lock

@@ -11,7 +11,7 @@
 //! | `i + capacity` | was emptied, free for the next lap | the producer |
 //!
 //! A push never reads `head`: the cell's sequence shows that the ring is full. Consumers compete for `head`
-//! alone; with [`Consumer::pop_batch`] one won race takes several values.
+//! alone; a consumer that wins this race in [`Consumer::pop_batch`] takes several values.
 //!
 //! Invariants: (1) a cell is used only by the side that its sequence names; (2) only a consumer that saw the
 //! cell of an index full moves `head` past this index, and `head` never moves back; (3) `head <= tail`,
@@ -19,9 +19,10 @@
 //!
 //! "Full" may be a false alarm: while a consumer is suspended between winning a cell and emptying it, the
 //! producer finds that cell occupied one lap later, even if the other cells are free. Nothing is lost:
-//! `push` gives the value back, and the caller does the work itself.
+//! `push` gives the value back, and the caller has to process the value itself.
 //!
-//! Memory: `capacity * 16` bytes for values of a word, and 256. How cells lie is in `spmc/cells.rs`.
+//! Memory: `capacity * 16` bytes for values of one word, plus 256 bytes. `spmc/cells.rs` describes the layout
+//! of the cells.
 
 #![allow(unsafe_code)]
 // JUSTIFICATION: without it a value needs a lock of its own; see `slot.rs`.
@@ -38,7 +39,7 @@ pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, 0)
 }
 
-/// A ring whose first index is `start`: models and tests begin just before the wrap.
+/// A ring whose first index is `start`: models and tests begin just before the indexes wrap.
 #[cfg(any(test, loom))]
 pub fn channel_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, start)
@@ -108,9 +109,9 @@ impl<T> Producer<T> {
         self.tail.wrapping_sub(first)
     }
 
-    /// Values that no consumer has claimed; an upper bound while consumers run.
+    /// Number of values that no consumer has claimed; an upper bound while consumers run.
     pub fn len(&self) -> usize {
-        // Relaxed: the number serves decisions about load. Head is never beyond this producer's
+        // Relaxed: the number is used only for decisions about load. Head is never beyond this producer's
         // own tail, by (3).
         self.tail.wrapping_sub(self.ring.head.load(Ordering::Relaxed))
     }
@@ -171,7 +172,7 @@ impl<T> Consumer<T> {
     }
 
     /// Claims up to `count_max` values at once and appends them to `values`, the oldest first. Returns the
-    /// number taken. Room in `values` is reserved before anything is claimed.
+    /// number taken. Room in `values` is reserved before values are claimed.
     pub fn pop_batch(&mut self, values: &mut Vec<T>, count_max: usize) -> usize {
         let count_max = count_max.min(self.capacity());
         values.reserve(count_max);
@@ -199,9 +200,9 @@ impl<T> Consumer<T> {
         self.ring.cells.capacity()
     }
 
-    /// Moves head past up to `count_max` full cells. Returns the first index and the number of
-    /// cells, at least 1: the caller owns these cells and must take from each. `None` when the cell
-    /// at head is empty, or `count_max` is 0.
+    /// Moves head past up to `count_max` full cells. Returns the first index and the number of cells, at
+    /// least 1. The caller then owns these cells and must take the value of each. `None` when the cell at
+    /// head is empty, or `count_max` is 0.
     #[inline(always)]
     fn claim(&self, count_max: usize) -> Option<(usize, usize)> {
         let cells = self.ring.cells.view();
@@ -238,7 +239,7 @@ enum Fullness {
     Full,
     /// The producer has not filled the cell for this index yet.
     Empty,
-    /// Another consumer has taken the value of this index: the index is out of date.
+    /// Another consumer has taken the value of this index, so the index is out of date.
     Passed,
 }
 

@@ -4,7 +4,7 @@
 //! MCRingBuffer's observation, as in Rigtorp's SPSCQueue): each side keeps a copy of the other side's
 //! index, and loads the index again only when the ring seems full or empty by the copy. Publication is
 //! deferred: [`Producer::stage`] writes a value, [`Producer::commit`] publishes all staged values with a
-//! single store; [`Consumer::drain`] gives the slots back with a single store.
+//! single store; [`Consumer::drain`] returns the emptied slots to the producer with a single store.
 //!
 //! ```text
 //!  lines of the consumer:  head            (written by it, read by the producer when the ring seems full)
@@ -30,7 +30,7 @@ pub fn channel<T: Send>(capacity: Capacity) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, 0)
 }
 
-/// A ring whose first index is `start`: models and tests begin just before the wrap.
+/// A ring whose first index is `start`: models and tests begin just before the indexes wrap.
 #[cfg(any(test, loom))]
 pub fn channel_at<T: Send>(capacity: Capacity, start: usize) -> (Producer<T>, Consumer<T>) {
     starting_at(capacity, start)
@@ -62,7 +62,7 @@ struct Ring<T> {
 struct Publication {
     /// One past the index of the newest value that the consumer may take.
     tail: AtomicUsize,
-    /// The producer was dropped: `tail` is final.
+    /// Whether the producer was dropped, so that `tail` is final.
     gone: AtomicBool,
 }
 
@@ -92,7 +92,7 @@ impl<T> Drop for Ring<T> {
 #[derive(Debug)]
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
-    /// The next index to write; everything from `committed` on is staged.
+    /// The next index to write; the values from index `committed` on are staged.
     tail: usize,
     /// The value last stored in the shared tail.
     committed: usize,
@@ -115,7 +115,7 @@ impl<T> Producer<T> {
     /// Writes `value` without publishing it: [`commit`](Self::commit) publishes.
     ///
     /// # Errors
-    /// `Full` when the ring holds `capacity` values. The staged ones were committed in that case, so that
+    /// `Full` when the ring holds `capacity` values. All staged values have then been committed, so that
     /// the consumer can make room.
     #[inline]
     pub fn stage(&mut self, value: T) -> Result<(), Full<T>> {
@@ -160,13 +160,13 @@ impl<T> Producer<T> {
         self.committed != self.tail
     }
 
-    /// Values in the ring, staged ones included; an upper bound while the consumer runs.
+    /// Number of values in the ring, including staged values; an upper bound while the consumer runs.
     pub fn len(&self) -> usize {
-        // Relaxed: the number serves decisions about load; no slot is read because of it.
+        // Relaxed: the number is used only for decisions about load; no slot is read because of it.
         self.tail.wrapping_sub(self.ring.head.load(Ordering::Relaxed))
     }
 
-    /// Whether the consumer has taken everything, staged values included.
+    /// Whether the consumer has taken all values and none is staged.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -206,15 +206,16 @@ pub struct Consumer<T> {
     ring: Arc<Ring<T>>,
     /// The next index to take.
     head: usize,
-    /// The value last stored in the shared head: slots from here to `head` are taken, and not yet
-    /// given back.
+    /// The value last stored in the shared head: slots from here to `head` were emptied, but not yet
+    /// returned to the producer.
     released: usize,
     /// The shared tail as this side last loaded it; the true tail may have advanced since.
     tail_seen: usize,
 }
 
 impl<T> Consumer<T> {
-    /// Takes the oldest value and gives its slot back at once; `None` when no value can be taken.
+    /// Takes the oldest value and returns its slot to the producer at once; `None` when no value can be
+    /// taken.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.tail_seen == self.head {
@@ -228,8 +229,9 @@ impl<T> Consumer<T> {
         Some(value)
     }
 
-    /// Takes up to `count_max` values that are visible now, the oldest first. Their slots are given back
-    /// together when the iterator is dropped; values that the iterator did not yield stay in the ring.
+    /// Takes up to `count_max` values that are visible now, the oldest first. Their slots are returned to
+    /// the producer together when the iterator is dropped; values that the iterator did not yield stay in
+    /// the ring.
     #[inline]
     pub fn drain(&mut self, count_max: usize) -> Drain<'_, T> {
         if self.tail_seen.wrapping_sub(self.head) < count_max {
@@ -245,7 +247,7 @@ impl<T> Consumer<T> {
         self.tail_seen == self.head
     }
 
-    /// Whether the ring is empty for good: the producer is gone and all its values are taken.
+    /// Whether the ring will stay empty, because the producer is gone and all its values are taken.
     pub fn is_finished(&mut self) -> bool {
         // Acquire: the producer's last commit is before its release store of `gone`, so the tail
         // loaded next is final.
@@ -264,7 +266,7 @@ impl<T> Consumer<T> {
         self.tail_seen = self.ring.publication.tail.load(edge("spsc_look", Ordering::Acquire));
     }
 
-    /// Takes the value at head. Callers have checked that there is one.
+    /// Takes the value at head. Callers have checked that head is before the last loaded tail.
     #[inline(always)]
     fn take(&mut self) -> T {
         debug_assert!(self.head != self.tail_seen);
@@ -297,7 +299,7 @@ impl<T> Drop for Consumer<T> {
 #[derive(Debug)]
 pub struct Drain<'a, T> {
     consumer: &'a mut Consumer<T>,
-    /// Values still to yield; all of them are visible.
+    /// Number of values that the iterator has yet to yield; all of them are visible.
     left: usize,
 }
 

@@ -1,5 +1,5 @@
-//! What the tests of all queues share: numbers from a seed, values that count their drops, and a naive
-//! queue to compare with.
+//! Helpers for the tests of all queues: numbers from a seed, values that count themselves until they are
+//! dropped, and a simple queue as a model.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) fn capacity(count: usize) -> Capacity {
     Capacity::new(count).expect("tests use powers of two")
 }
 
-/// Numbers from a seed (Marsaglia's xorshift).
+/// Pseudorandom numbers from a seed (Marsaglia's xorshift).
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -96,7 +96,7 @@ pub(crate) fn stamp(producer: usize, nth: usize) -> Box<(usize, usize)> {
 
 /// Asserts that the lists of several consumers, each in the order of arrival, together have every stamp
 /// exactly once, and that each consumer got each producer's values in order.
-// The stamps are boxed, so that the pointed-to value has to arrive as well.
+// The stamps are boxed, so that the tests also cover the memory to which the boxes point.
 #[allow(clippy::vec_box)]
 pub(crate) fn check_stamps(got: &[Vec<Box<(usize, usize)>>], producers: usize, each: usize) {
     let mut seen = vec![false; producers * each];

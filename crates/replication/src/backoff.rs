@@ -1,8 +1,8 @@
 //! Pauses between a replica's attempts to synchronise with its primary. Each failed full synchronisation
-//! costs the primary a snapshot, so the pauses double, and jitter keeps replicas apart. A link that was up
-//! and is lost is made again at once, because until then FAILOVER to the replica fails, WAIT does not count
-//! the replica, and `min-replicas-to-write` may refuse writes. A pause follows only if links are lost soon
-//! after they were up, several times in a row.
+//! costs the primary a snapshot, so the pauses double, and jitter keeps replicas apart. If a link that was
+//! up is lost, the replica connects again at once, because until then FAILOVER to the replica fails, WAIT
+//! does not count the replica, and `min-replicas-to-write` may refuse writes. A pause follows only if links
+//! are lost soon after they were up, several times in a row.
 
 use sluice_base::Rng;
 use sluice_base::mistake::{self, Mistake};
@@ -11,9 +11,9 @@ use sluice_base::mistake::{self, Mistake};
 #[derive(Debug)]
 pub(crate) struct Backoff {
     rng: Rng,
-    /// Full synchronisations that failed since the last success.
+    /// Number of full synchronisations that failed since the link was last up.
     failures: u32,
-    /// Links in a row that were lost within [`SHORT_NS`].
+    /// Number of consecutive links that were lost within [`SHORT_NS`].
     short: u32,
 }
 
@@ -22,7 +22,7 @@ impl Backoff {
         Backoff { rng: Rng::new(seed), failures: 0, short: 0 }
     }
 
-    /// Records that the link is up: the next failed synchronisation counts as the first.
+    /// Records that the link is up, so that the next failed synchronisation counts as the first one.
     pub(crate) fn succeed(&mut self) {
         self.failures = 0;
     }
@@ -57,14 +57,15 @@ impl Backoff {
 const FIRST_NS: u64 = 500_000_000;
 /// The pause stops doubling after this many failures, at 64 seconds.
 const DOUBLINGS_MAX: u32 = 7;
-/// The longest pause after a primary could not be reached or has refused, ns.
+/// The longest pause after a primary could not be reached or has refused the replica, ns.
 const REFUSED_NS: u64 = 1_000_000_000;
 /// A link that was up for less than this counts as short, ns.
 const SHORT_NS: u64 = 1_000_000_000;
-/// This many short links in a row are made again without a pause; after further ones there is a pause. A
-/// few are usual when roles change: each end may kill the connection, each primary of a chain may end its
-/// history, and an order to follow another primary may arrive meanwhile. More than that means a primary
-/// that accepts links and drops them.
+/// After each of up to this many consecutive short links the replica connects again without a pause;
+/// after further short links there is a pause. A few short links are usual when roles change, because
+/// each end may kill the connection, each primary of a chain may end its history, and an order to follow
+/// another primary may arrive at the same time. More short links in a row mean that a primary accepts
+/// links and drops them.
 const SHORT_MAX: u32 = 5;
 
 #[cfg(test)]
@@ -94,7 +95,7 @@ mod tests {
             let (at_once, later) = pauses.split_at(SHORT_MAX as usize);
             assert!(at_once.iter().all(|pause| *pause == 0), "{pauses:?}");
             assert!(later.iter().all(|pause| *pause >= REFUSED_NS / 2), "{pauses:?}");
-            // A link that was up for long ends the run of short links.
+            // After a link that was up for long, the count of short links begins again.
             assert_eq!(backoff.after_loss(SHORT_NS), 0);
         }
     }

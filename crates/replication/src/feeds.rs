@@ -16,8 +16,8 @@ pub trait SnapshotPieces {
     /// The state of the snapshot.
     fn made(&self) -> SnapshotProgress;
 
-    /// The reason for which the snapshot grows only as fast as all replicas take it; `None` if it does not
-    /// wait for them. While there is such a reason, a replica that takes no piece before the snapshot is
+    /// The reason why the snapshot grows only as fast as all replicas take it; `None` if it does not wait
+    /// for them. While there is such a reason, a replica that takes no piece before the snapshot is
     /// complete would wait for ever. A change of this result sets [`SnapshotPieces::has_news`].
     fn lacks_room(&self) -> Option<String>;
 
@@ -43,15 +43,16 @@ pub trait StreamSpool {
     /// Whether a replica that got [`NextPiece::Later`] may get another answer now; `true` once per change.
     fn has_news(&self) -> bool;
 
-    /// Bytes beyond the bound of memory that were given but are not on disk yet. They are still in memory,
-    /// because the disk is slow or full.
+    /// Number of bytes beyond the bound of memory that were added but are not on disk yet. These bytes are
+    /// still in memory, because the disk is slow or full.
     fn unwritten_bytes(&self) -> usize;
 
     /// Bytes of memory of the spool: bytes that are not written yet, and bytes kept in memory although
     /// the disk has room.
     fn memory_bytes(&self) -> usize;
 
-    /// Why the disk takes no more bytes; reported once. `None` if there is nothing to report.
+    /// The reason why no more bytes can be written to the disk, returned once; `None` if there is nothing to
+    /// report.
     fn warning(&mut self) -> Option<String>;
 }
 

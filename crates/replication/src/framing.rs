@@ -1,13 +1,13 @@
-//! The frame of a snapshot in the bytes of a primary: a line that says how the snapshot ends,
-//! then the snapshot.
+//! The frame in which a primary sends a snapshot: a line that says how the snapshot ends, then the
+//! snapshot.
 //!
 //! ```text
 //!  \n \n $1234\r\n            <1234 bytes>
 //!  \n    $EOF:<40 bytes>\r\n  <bytes> <the same 40 bytes>
 //! ```
 //!
-//! Empty lines before the line are signs of life. The 40 bytes are a random mark, which is looked for only at
-//! the end of the bytes received so far, because a primary sends nothing after the mark until the replica
+//! Empty lines before that line are signs of life. The 40 bytes are a random mark, which is looked for only
+//! at the end of the bytes received so far, because a primary sends nothing after the mark until the replica
 //! answers.
 
 /// The way in which the end of a snapshot is found.
@@ -19,7 +19,7 @@ pub enum Extent {
     Marked,
 }
 
-/// Why the bytes received are not a snapshot.
+/// The reason why no snapshot can be read from the received bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FramingError {
     /// The primary answers with this error.
@@ -41,10 +41,10 @@ impl std::fmt::Display for FramingError {
     }
 }
 
-/// Extracts the bytes of a snapshot from those of a connection.
+/// Extracts the snapshot from the bytes that a connection receives.
 #[derive(Debug, Default)]
 pub struct Framing {
-    /// The bytes of the line that have arrived.
+    /// The bytes of the first line that have arrived so far.
     line: Vec<u8>,
     state: FramingState,
 }
@@ -56,7 +56,7 @@ enum FramingState {
     Sized(u64),
     Marked {
         mark: Vec<u8>,
-        /// The last bytes, which may be the mark.
+        /// The last bytes received, which may be the mark or its beginning.
         tail: Vec<u8>,
     },
     Ended,
@@ -68,8 +68,8 @@ impl Framing {
         matches!(self.state, FramingState::Ended)
     }
 
-    /// The most bytes that may be read now, up to `room`: a snapshot of a known size is not read past its
-    /// end, because the stream follows.
+    /// The number of bytes that may be read now, at most `room`. A snapshot of known size is not read
+    /// past its end, because the replication stream follows.
     pub fn welcome(&self, room: usize) -> usize {
         match self.state {
             FramingState::Sized(left) => usize::try_from(left).unwrap_or(room).min(room),
@@ -77,8 +77,8 @@ impl Framing {
         }
     }
 
-    /// Reads the line out of `bytes`. Returns the number of bytes that belong to the line, and the line's
-    /// meaning once the line is complete.
+    /// Reads the first line out of `bytes`. Returns the number of bytes that belong to the line, and the
+    /// line's meaning once the line is complete.
     pub fn line(&mut self, bytes: &[u8]) -> Result<(usize, Option<Extent>), FramingError> {
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
@@ -160,11 +160,11 @@ fn shown(line: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
 }
 
-/// Bytes of the longest line accepted.
+/// Maximum length in bytes of the first line.
 const LINE_BYTES_MAX: usize = 1024;
-/// Bytes of a mark.
+/// Length in bytes of a mark.
 const MARK_LEN: usize = 40;
-/// The most bytes of a line that the log shows.
+/// The log shows at most this many bytes of a line.
 const SHOWN_BYTES: usize = 200;
 
 #[cfg(test)]

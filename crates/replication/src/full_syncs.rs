@@ -63,30 +63,32 @@ pub enum SyncGreeting {
 pub struct Feed {
     /// The source of the pieces.
     pub source: FeedSource,
-    /// The replica needs the snapshot's length first, which is known only once the snapshot is complete.
+    /// Whether the replica needs the snapshot's length first. The length is known only when the snapshot is
+    /// complete.
     pub needs_length: bool,
-    /// Bytes after the last piece: the mark of a snapshot whose length was not announced.
+    /// Bytes to be sent after the last piece. This is the mark of a snapshot whose length was not announced.
     pub trailer: Option<String>,
     /// When the replica last took bytes, or bytes were queued for it after it had taken all earlier ones; ns
     /// of the monotonic clock.
     pub progress_ns: u64,
     /// Bytes that the replica has taken, including the lines before the snapshot and the mark after it.
     pub taken_bytes: u64,
-    /// Since when bytes are ready for the replica, ns of the monotonic clock.
+    /// When the first bytes were ready for the replica, ns of the monotonic clock.
     pub began_ns: u64,
 }
 
 /// The source of a replica's snapshot.
 #[derive(Debug)]
 pub enum FeedSource {
-    /// A snapshot without keys: the pieces that are left.
+    /// A snapshot without keys, namely its pieces that were not taken yet.
     WithoutKeys(std::vec::IntoIter<Bytes>),
     /// The shared snapshot, in which the replica has this number.
     Shared(usize),
 }
 
 impl FullSyncs {
-    /// Whether a replica waits for a snapshot, takes the shared one, or has the end of one in its output.
+    /// Whether a replica waits for a snapshot, takes the shared snapshot, or has the end of a snapshot in its
+    /// output.
     #[inline]
     pub fn are_under_way(&self) -> bool {
         !self.wanted.is_empty() || self.shared.is_some() || !self.ended.is_empty()

@@ -6,8 +6,9 @@ use crate::{
 };
 use std::convert::Infallible;
 
-/// Plays a primary that sends `data`. The first byte sets the size of the pieces in which the rest arrives,
-/// whether the replica has data of a history, and the capabilities that the replica announces.
+/// Simulates a primary that sends `data` without its first byte. The first byte sets the size of the pieces
+/// in which the other bytes arrive, whether the replica has data of a history, and the capabilities that
+/// the replica announces.
 pub fn fuzz_primary(data: &[u8]) {
     let Some((how, said)) = data.split_first() else { return };
     let point = HistoryPoint { replid: "a".repeat(40), offset: u64::from(*how) };
@@ -38,7 +39,8 @@ pub fn fuzz_primary(data: &[u8]) {
         link.step(Input::Tick, &around);
         for output in link.take_outputs() {
             match output {
-                // The requests of the link have a bounded size: the primary's bytes are not echoed.
+                // The requests of the link have a bounded size, because they do not repeat the primary's
+                // bytes.
                 LinkOutput::Order(TransportOrder::Send(bytes)) => assert!(bytes.len() < 1000),
                 LinkOutput::Decision(LinkDecision::Log(_, line)) => assert!(line.len() < 2000),
                 LinkOutput::Order(TransportOrder::Receive(first)) => {

@@ -12,15 +12,15 @@
 //!  over two channels:    +DUALCHANNELSYNC ──► second channel ──$ENDOFF──► transfer ──► ... ──► Loading ──► Unanswered ──+CONTINUE──►
 //! ```
 //!
-//! The two ways to receive a snapshot differ only between the first bytes and the load, so one state
-//! machine has both.
+//! Receiving a snapshot to disk and receiving it to memory differ only between the first bytes and the
+//! load, so one state machine handles both.
 //!
 //! Invariants: (1) every input about a connection names its attempt, and inputs of earlier attempts are
 //! ignored, because an attempt can be given up before its connections and jobs have ended (D-1); (2) a
 //! received snapshot file replaces the earlier file only after `Commit`, and is then loaded in any case: as
 //! long as [`ReplicaLink::is_committed`], the owner does not drop the link (D-3); (3) in each state that
-//! waits for the primary there is a bound on how long the primary may be silent; (4) a link leads to one
-//! primary. For another primary a new link is made, whose attempts have higher numbers.
+//! waits for the primary, the primary may be silent only for a limited time; (4) a link leads to one
+//! primary. For another primary a new link is made, and the attempts of the new link have higher numbers.
 
 mod handshake;
 mod messages;
@@ -37,15 +37,16 @@ use second_channel::{Greeted, MainChannel, SnapshotGreeting, StreamAnswer, Strea
 use sluice_base::LogLevel;
 use sluice_base::mistake::{self, Mistake};
 
-/// How far a transfer is.
+/// The stage of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TransferStage {
-    /// The primary makes a snapshot.
+    /// The primary makes the snapshot, and none of the snapshot's bytes has arrived.
     Awaited,
     Receiving,
     Committing,
     Loading,
-    /// The snapshot is loaded, and the primary has not answered the request for the stream that follows it.
+    /// The snapshot is loaded, but the primary has not answered the request for the stream that follows the
+    /// snapshot.
     Unanswered,
 }
 
@@ -63,8 +64,8 @@ enum LinkPhase {
         last_activity_ns: u64,
         handshake: Handshake,
     },
-    /// The snapshot's connection is being made (`greeting` is `None`), or the snapshot's position is
-    /// awaited on it.
+    /// The connection for the snapshot is being made (`greeting` is `None`), or the snapshot's position
+    /// is awaited on that connection.
     SecondChannel {
         last_activity_ns: u64,
         greeting: Option<SnapshotGreeting>,
@@ -95,8 +96,8 @@ pub struct ReplicaLink {
 
 impl ReplicaLink {
     /// A link to this primary; the first tick begins the first attempt. `seed` decides the jitter of the
-    /// pauses. `attempt` is the last attempt of the previous link. New attempts get higher numbers, so that
-    /// late inputs of the previous link are ignored.
+    /// pauses. `attempt` is the number of the previous link's last attempt. New attempts get higher
+    /// numbers, so that late inputs of the previous link are ignored.
     pub fn new(primary: Primary, seed: u64, attempt: u64) -> ReplicaLink {
         ReplicaLink {
             state: LinkPhase::Connect { at_ns: 0, is_again: false },
@@ -114,7 +115,7 @@ impl ReplicaLink {
         self
     }
 
-    /// The primary that the link leads to.
+    /// The primary to which the link leads.
     pub fn primary(&self) -> &Primary {
         &self.primary
     }
@@ -154,8 +155,8 @@ impl ReplicaLink {
         }
     }
 
-    /// Whether a snapshot that was committed as a file or accepted into memory is not loaded yet: a change of
-    /// the primary has to wait for that load.
+    /// Whether a snapshot was committed as a file or accepted into memory, but is not loaded yet. A change of
+    /// the primary has to wait until it is loaded.
     pub fn is_committed(&self) -> bool {
         matches!(
             self.state,
@@ -228,7 +229,7 @@ impl ReplicaLink {
     /// Gives the attempt up; the next one begins after `pause_ns`.
     fn retry(&mut self, pause_ns: u64, is_again: bool, around: &Surroundings<'_>) {
         self.order(TransportOrder::Close);
-        // Late inputs of this attempt have another number and are ignored.
+        // Later inputs of the ended attempt have the old number and are ignored.
         self.attempt += 1;
         self.state = LinkPhase::Connect { at_ns: around.now_ns.saturating_add(pause_ns), is_again };
         self.connect_if_due(around);
@@ -323,7 +324,7 @@ impl ReplicaLink {
     }
 
     fn main_received(&mut self, bytes: &[u8], around: &Surroundings<'_>) {
-        // Before the primary is asked for anything, it sends at most signs of life.
+        // Before the primary is asked for the stream, it sends nothing but signs of life on the main channel.
         let LinkPhase::Transfer { main: MainChannel::Asked(request), .. } = &mut self.state else { return };
         request.feed(bytes);
         while let LinkPhase::Transfer { stage, point, main, .. } = &mut self.state
@@ -348,7 +349,8 @@ impl ReplicaLink {
                     return self.retry_after_failed_sync(around);
                 }
                 StreamAnswer::Accepted { replid, rest } => {
-                    // The snapshot's position is the same under either id of the history.
+                    // The primary may name a new id of the history; the offset of the snapshot stays the
+                    // same.
                     point.replid = replid.clone().unwrap_or_else(|| point.replid.clone());
                     *main = MainChannel::Buffered { told_ns: around.now_ns };
                     let is_loaded = *stage == TransferStage::Unanswered;
@@ -358,7 +360,8 @@ impl ReplicaLink {
         }
     }
 
-    /// The primary has accepted: the main channel carries the stream that follows the snapshot.
+    /// Handles the primary's consent: from now on the main channel carries the stream that follows the
+    /// snapshot.
     fn accept_main(
         &mut self,
         replid: Option<String>,
@@ -395,8 +398,8 @@ impl ReplicaLink {
             return;
         }
         self.log(LogLevel::Warning, "Dual channel replication: Provisional primary closed connection");
-        // The attempt goes on if a file was committed or data are being loaded: after the load, the data can
-        // be brought up to date from their position.
+        // The attempt continues if a file was committed or data are being loaded, because after the load the
+        // data can be brought up to date from their position.
         if let LinkPhase::Transfer {
             stage: TransferStage::Committing | TransferStage::Loading, main, ..
         } = &mut self.state
@@ -410,7 +413,7 @@ impl ReplicaLink {
         self.retry_after_failed_sync(around);
     }
 
-    /// Handles the answers of the primary that have arrived.
+    /// Handles those answers of the primary that have arrived.
     fn shake_hands(&mut self, around: &Surroundings<'_>) {
         while let LinkPhase::Handshake { handshake, .. } = &mut self.state {
             let answer = handshake.next(around, self.hands_over, &mut self.outputs);
@@ -462,7 +465,7 @@ impl ReplicaLink {
         }
     }
 
-    /// Whether the request for the data, PSYNC, was sent.
+    /// Whether PSYNC, the request for the data, was sent.
     fn has_asked(&self) -> bool {
         matches!(&self.state, LinkPhase::Handshake { handshake, .. } if handshake.has_asked())
     }
@@ -518,7 +521,8 @@ impl ReplicaLink {
         }
     }
 
-    /// The data are loaded, and the main channel, if there is one, has the stream that follows them.
+    /// Ends the synchronisation. The data are loaded, and the main channel, if there is one, has the stream
+    /// that follows the snapshot.
     fn finish(&mut self, around: &Surroundings<'_>) {
         self.log(LogLevel::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
         self.stream(Vec::new(), around);
@@ -562,7 +566,7 @@ impl ReplicaLink {
                 );
                 self.retry_after_failed_sync(around);
             }
-            // The receiver of the snapshot reports the end.
+            // The receiver of the snapshot reports the end of the connection.
             LinkPhase::Transfer { .. } => {}
             LinkPhase::Connected { since_ns, .. } => {
                 self.log(LogLevel::Notice, "Connection with primary lost.");

@@ -5,13 +5,13 @@
 //! ```
 //!
 //! Invariants: (1) the stream is a function of the execution units (commands or transactions with their
-//! effects), and of its own commands: pings and questions to replicas; on a server that has a primary it is
-//! the primary's bytes and nothing else; (2) a unit of several commands is wrapped in MULTI and EXEC; (3)
-//! SELECT precedes the first command of another database; (4) a byte of the stream is written once, into the
-//! backlog, and kept there once for all replicas (`backlog.rs`); (5) `offset` is the end of the backlog; (6)
-//! without a backlog nothing is added, and the offset does not change: unless loaded files or a primary
-//! provide one, the history begins with the first replica, under a new id, and writes made without a backlog
-//! are in no history.
+//! effects) and of commands that belong to no unit, namely pings and questions to replicas; on a server that
+//! has a primary it is the primary's bytes and nothing else; (2) a unit of several commands is wrapped in
+//! MULTI and EXEC; (3) SELECT precedes the first command of another database; (4) a byte of the stream is
+//! written once, into the backlog, and kept there once for all replicas (`backlog.rs`); (5) `offset` is the
+//! end of the backlog; (6) without a backlog nothing is added, and the offset does not change: unless loaded
+//! files or a primary provide a history, the history begins with the first replica, under a new id, and
+//! writes made without a backlog are in no history.
 
 mod backlog;
 mod spooled;
@@ -35,7 +35,7 @@ pub struct ReplicationStream {
     pub epoch: Epoch,
     /// Sessions that receive the stream, in order of arrival.
     pub replicas: Vec<SessionKey>,
-    /// Bytes of the history so far.
+    /// Number of bytes of the history so far, even those that the backlog no longer has.
     pub offset: u64,
     /// Id of the history: 40 hexadecimal digits.
     pub replid: String,
@@ -61,7 +61,7 @@ pub struct ReplicationStream {
     pub reserved: Vec<Reserved>,
     /// Bytes that the backlog no longer keeps and that replicas taking a snapshot will need.
     pub spooled: Spooled,
-    /// Since when no replica has been connected, as the cron has seen it, seconds since the epoch.
+    /// When the cron first found that no replica was connected, seconds since the epoch; `None` while one is.
     pub idle_since_s: Option<i64>,
 }
 
@@ -77,7 +77,7 @@ pub struct Reserved {
 }
 
 impl ReplicationStream {
-    /// Bytes of heap memory of the list of replicas and of the backlog. Cost: O(promises).
+    /// Bytes of heap memory of the list of replicas and of the backlog. Cost: O(promised blocks).
     pub fn footprint(&self) -> usize {
         heap::vec(&self.replicas) + self.backlog.as_ref().map_or(0, Backlog::footprint)
     }
@@ -99,8 +99,8 @@ impl ReplicationStream {
         self.backlog.is_some()
     }
 
-    /// Whether the commands of this server belong in the stream: the history has begun, and this server
-    /// has no primary.
+    /// Whether the commands of this server belong in the stream, because the history has begun and this
+    /// server has no primary.
     #[inline]
     pub fn generates(&self) -> bool {
         self.backlog.is_some() && !self.has_primary
@@ -116,7 +116,7 @@ impl ReplicationStream {
     pub fn set_has_primary(&mut self, has_primary: bool) {
         self.epoch.advance();
         self.has_primary = has_primary;
-        // The next bytes come from another source, and name their database themselves.
+        // The next bytes come from another source, and begin with a SELECT of their own.
         self.selected = None;
     }
 
@@ -125,7 +125,8 @@ impl ReplicationStream {
         self.has_primary
     }
 
-    /// Appends bytes of the primary's stream unchanged: replicas of this server follow the same history.
+    /// Appends bytes of the primary's stream unchanged, because replicas of this server follow the same
+    /// history.
     pub fn relay(&mut self, bytes: &[u8]) {
         debug_assert!(self.has_primary);
         self.offset += bytes.len() as u64;
@@ -139,27 +140,27 @@ impl ReplicationStream {
         self.relayed_db = db;
     }
 
-    /// A full synchronisation has ended: the data are those of a primary at `offset` bytes of the
-    /// history `replid`. Earlier bytes are unknown. Replicas of this server have other data, and the
-    /// caller must close them.
+    /// Records that a full synchronisation has ended and the data are those of a primary at `offset`
+    /// bytes of the history `replid`. Earlier bytes of the history are unknown. Replicas of this server
+    /// have other data, and the caller must close them.
     pub fn adopt_history(&mut self, replid: String, offset: u64) {
         self.replid = replid;
         self.earlier = None;
-        // Positions that were reserved in the earlier history mean nothing in this one.
+        // Positions that were reserved in the earlier history have no meaning in this history.
         self.reserved.clear();
         self.begin_backlog(offset);
     }
 
-    /// This server is promoted: the history continues under another id. Replicas that followed the
-    /// history until now can continue from here.
+    /// Records that this server is promoted, so that the history continues under another id. Replicas
+    /// that followed the history until now can continue from here.
     pub fn shift_history(&mut self, replid: String) {
         let old = std::mem::replace(&mut self.replid, replid);
         self.earlier = Some((old, self.offset + 1));
         self.selected = None;
     }
 
-    /// The primary continues the same history under another id (`+CONTINUE <id>`): the old id stays
-    /// valid up to here. An id that is known already changes nothing.
+    /// Records that the primary continues the same history under another id (`+CONTINUE <id>`). The old
+    /// id stays valid up to the present offset. If `replid` is the present id, nothing changes.
     pub fn continue_history(&mut self, replid: String) {
         if replid != self.replid && !mistake::is_made(Mistake::IdNotContinued) {
             let old = std::mem::replace(&mut self.replid, replid);
@@ -174,9 +175,9 @@ impl ReplicationStream {
         self.begin_backlog(self.offset);
     }
 
-    /// The loaded data are at `offset` bytes of the history `replid`. The following bytes are a new
-    /// history under the id of this run, because replicas may have received more of the old history than the
-    /// files have. Replicas that have not received more can continue.
+    /// Records that the loaded data are at `offset` bytes of the history `replid`. The following bytes are a
+    /// new history under the id of this run of the server, because replicas may have received more of the
+    /// old history than the files have. Replicas that have not received more can continue.
     pub fn resume(&mut self, replid: String, offset: u64) {
         if mistake::is_made(Mistake::IdOfLastRun) {
             self.replid.clone_from(&replid);
@@ -185,7 +186,7 @@ impl ReplicationStream {
         self.begin_backlog(offset);
     }
 
-    /// Ends the history: later bytes belong to no history until a replica connects.
+    /// Ends the history, so that later bytes belong to no history until a replica connects.
     pub fn end_history(&mut self, replid: String) {
         debug_assert!(self.replicas.is_empty());
         self.replid = replid;
@@ -209,7 +210,7 @@ impl ReplicationStream {
         self.backlog.is_some().then(|| StreamPosition { db, replid: &self.replid, offset: self.offset })
     }
 
-    /// Database selected in the stream. If this server relays its primary's bytes, that is the database
+    /// Database selected in the stream. If this server relays its primary's bytes, this is the database
     /// that the primary has selected.
     pub fn selected(&self) -> Option<usize> {
         if self.has_primary { Some(self.relayed_db) } else { self.selected }
@@ -224,8 +225,8 @@ impl ReplicationStream {
         self.attach_within(key);
     }
 
-    /// Sends the stream to a session that has all bytes before its position and knows the database that
-    /// they have selected.
+    /// Sends the stream to a session whose replica has all bytes before its position, and therefore knows
+    /// the database that those bytes have selected.
     pub fn attach_within(&mut self, key: SessionKey) {
         debug_assert!(self.backlog.is_some());
         self.idle_since_s = None;
@@ -310,7 +311,7 @@ impl ReplicationStream {
         self.backlog.as_ref().is_some_and(Backlog::has_promises)
     }
 
-    /// Number of promised bytes that are not encoded yet. Cost: O(promises).
+    /// Number of promised bytes that are not encoded yet. Cost: O(promised blocks).
     pub fn promised_left(&self) -> usize {
         self.backlog.as_ref().map_or(0, Backlog::promised_left)
     }
@@ -319,8 +320,8 @@ impl ReplicationStream {
     pub fn keep_promises(&mut self, bytes: usize, garbage: &mut Vec<Value>) {
         if let Some(backlog) = self.backlog.as_mut().filter(|backlog| backlog.has_promises()) {
             backlog.keep_promises(bytes, garbage);
-            // The encoded bytes precede bytes that were offered already, so replicas that stopped there may
-            // now continue.
+            // The encoded bytes precede bytes that were offered already, so replicas that stopped before
+            // the promised bytes may now continue.
             self.has_pending_replica = true;
         }
     }
@@ -332,13 +333,14 @@ impl ReplicationStream {
         self.offset != self.delivered || self.has_pending_replica || self.spooled.has_news()
     }
 
-    /// Notes that a replica that has received a snapshot may now take the stream.
+    /// Records that a replica that has received a snapshot may now take the stream.
     pub fn mark_pending(&mut self) {
         self.has_pending_replica = true;
     }
 
-    /// Notes that all bytes were offered to the replicas, and trims the backlog to about `size` bytes; the
-    /// spools get the trimmed blocks. `needed` is the offset of the byte that the slowest replica wants next.
+    /// Records that all bytes were offered to the replicas, and trims the backlog to about `size` bytes; the
+    /// trimmed blocks are added to the spools. `needed` is the offset of the byte that the slowest replica
+    /// wants next.
     pub fn offered(&mut self, needed: u64, size: u64) {
         self.delivered = self.offset;
         self.has_pending_replica = false;
@@ -347,7 +349,7 @@ impl ReplicationStream {
         }
     }
 
-    /// Frees what exceeds the backlog's size while no replica is connected.
+    /// Trims the backlog to about `size` bytes while no replica is connected.
     pub fn trim(&mut self, size: u64) {
         debug_assert!(self.replicas.is_empty());
         if let Some(backlog) = &mut self.backlog {
@@ -356,7 +358,7 @@ impl ReplicationStream {
         }
     }
 
-    /// The backlog and the spools that a replica takes bytes from; `None` without a backlog.
+    /// The backlog and the spools, from which replicas take bytes; `None` without a backlog.
     pub fn sources(&mut self) -> Option<(&Backlog, &mut Spooled)> {
         if let Some(backlog) = &mut self.backlog {
             backlog.seal_full();
@@ -419,7 +421,7 @@ mod tests {
         assert_eq!((stream.offset, stream.generates()), (1014, false));
     }
 
-    /// One command, whose bytes are made one at a time.
+    /// A source of one PING, whose bytes are made one at a time.
     #[derive(Debug)]
     struct Ping(usize);
 
@@ -459,7 +461,7 @@ mod tests {
         let all = text(&stream, 0);
         assert_eq!(all[23..], *b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nTIME\r\n");
         assert_eq!((stream.offset, stream.promised_left()), (all.len() as u64, 0));
-        // Another history has none of these bytes.
+        // After a change to another history, the backlog has none of the promised bytes.
         stream.add_unit(&unit, Grouping::Transaction);
         stream.adopt_history("a".repeat(40), 1000);
         assert!(!stream.has_promises());
@@ -487,7 +489,7 @@ mod tests {
         assert_eq!((&stream.replid, &stream.earlier), (&new, &Some((old, 8))));
     }
 
-    /// Replicas continue by the history's id and the number of the next byte.
+    /// Whether a replica can continue depends on the history's id and the number of the replica's next byte.
     #[test]
     fn a_replica_goes_on_where_the_backlog_reaches_in_a_history_that_is_known() {
         let (old, new) = ("a".repeat(40), "b".repeat(40));

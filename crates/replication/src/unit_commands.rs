@@ -1,7 +1,7 @@
 //! The commands that the current execution unit (a command or a transaction) gives to the replication stream
 //! and to the append-only file.
 //!
-//! A command is encoded once, without SELECT: each of the two receivers (the stream and the file) has its own
+//! A command is encoded once, without SELECT. Each of the two receivers (the stream and the file) has its own
 //! selected database, so SELECT is inserted when the unit is copied to a receiver
 //! ([`UnitCommands::write_to`]).
 //!
@@ -18,12 +18,12 @@ use sluice_resp::command::push_command;
 pub struct UnitCommands {
     bytes: Vec<u8>,
     runs: Vec<Run>,
-    /// Number of commands; `for_replicas` and `for_file` count those for replicas alone and for the
-    /// append-only file alone.
+    /// Number of all commands. `for_replicas` counts the commands for replicas alone, and `for_file`
+    /// those for the append-only file alone.
     count: usize,
     for_replicas: usize,
     for_file: usize,
-    /// Commands that are made later, with the index of their run.
+    /// Commands that are encoded later, and the index of their run.
     promised: Option<Box<(usize, PromisedCommands)>>,
 }
 
@@ -40,18 +40,18 @@ struct Run {
 pub enum Audience {
     /// Replicas and the append-only file.
     All,
-    /// Replicas alone: the command changes no data, or a script has asked for it.
+    /// Replicas alone, because the command changes no data or a script has asked for it.
     Replicas,
-    /// The append-only file alone: a script has asked for it.
+    /// The append-only file alone, because a script has asked for it.
     File,
 }
 
 /// The grouping of a unit's commands in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
-    /// Wrapped in MULTI and EXEC if there is more than one.
+    /// The commands are wrapped in MULTI and EXEC if there is more than one.
     Transaction,
-    /// Without MULTI and EXEC: the unit changed these keys independently of each other.
+    /// Without MULTI and EXEC, because the unit changed the keys independently of each other.
     Separate,
 }
 
@@ -75,7 +75,8 @@ impl UnitCommands {
         self.for_file += usize::from(audience == Audience::File);
     }
 
-    /// Begins a run: the following commands are of this database and for this audience.
+    /// Begins a new run unless the last run has this database and this audience. The following commands
+    /// belong to this run.
     #[inline]
     fn begin_run(&mut self, db: usize, audience: Audience) {
         if self.runs.last().is_none_or(|run| run.db != db || run.audience != audience) {
@@ -98,7 +99,8 @@ impl UnitCommands {
         self.for_file += if audience == Audience::File { count } else { 0 };
     }
 
-    /// Adds commands that are made later; they are made at once if the unit already has promised commands.
+    /// Adds commands that are encoded later, or encodes them at once if the unit already has such promised
+    /// commands.
     pub fn promised(&mut self, db: usize, audience: Audience, commands: &PromisedCommands) {
         if self.promised.is_some() {
             return self.encoded(db, audience, &commands.encoded());
@@ -115,13 +117,13 @@ impl UnitCommands {
         self.command(db, audience, argv.iter().map(Vec::as_slice));
     }
 
-    /// Bytes of the encoded commands, without promised ones.
+    /// Length in bytes of the encoded commands, without the promised commands.
     pub(crate) fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes that a replica receives for these commands as one transaction, without those of SELECT. Cost:
-    /// O(runs).
+    /// Number of bytes that a replica receives for these commands as one transaction, without the bytes of
+    /// SELECT. Cost: O(runs).
     pub fn bytes_for_replicas(&self) -> usize {
         let wrapping = if self.count - self.for_file > 1 { WRAPPING_BYTES } else { 0 };
         let runs = self.runs_with_ends().filter(|(run, _)| run.audience != Audience::File);
@@ -145,14 +147,14 @@ impl UnitCommands {
         self.count == 0
     }
 
-    /// Whether a command is for the append-only file.
+    /// Whether at least one command is for the append-only file.
     pub fn changes_data(&self) -> bool {
         self.count > self.for_replicas
     }
 
-    /// Appends the commands for a receiver, the replicas or the append-only file, to `out`; `selected`
-    /// is the receiver's selected database, which is updated. Commands that are made later, if there are any
-    /// for the receiver, are left out and returned with their position in `out`.
+    /// Appends the commands for a receiver, the replicas or the append-only file, to `out`; `selected` is
+    /// the receiver's selected database, which is updated. Promised commands for this receiver, if any, are
+    /// left out and returned with their position in `out`.
     #[must_use]
     pub fn write_to(
         &self,
@@ -207,11 +209,11 @@ impl UnitCommands {
     }
 }
 
-/// Bytes of MULTI and EXEC.
+/// Length in bytes of MULTI and EXEC.
 const WRAPPING_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nEXEC\r\n".len();
-/// A buffer larger than this is not kept.
+/// A buffer larger than this many bytes is not kept for the next unit.
 pub(crate) const BUFFER_KEPT_BYTES: usize = 1 << 20;
-/// Room for more runs than this is not kept.
+/// A list with room for more runs than this is not kept for the next unit.
 const RUNS_KEPT: usize = 1024;
 
 #[cfg(test)]
@@ -222,7 +224,7 @@ mod tests {
         unit.command(db, Audience::All, [&b"DEL"[..], key.as_bytes()].into_iter());
     }
 
-    /// The commands that a receiver gets, as words between spaces.
+    /// The commands that a receiver gets, as words separated by spaces.
     fn text(
         unit: &UnitCommands,
         receiver: Audience,

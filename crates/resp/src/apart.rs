@@ -1,14 +1,15 @@
 //! Large arguments that were received into memory of their own and can become values without a copy.
 //!
 //! Such an argument is not a range of its request's input: the input holds the bytes before it and the
-//! bytes after it, joined. Its span begins beyond every input. Reading any argument therefore costs only
-//! the bounds check that it costs anyway, and only a span outside the input is looked up here.
+//! bytes after it, joined. Its span begins beyond the end of any input. Reading an argument therefore
+//! costs no more than the bounds check that is needed in any case, and only a span outside the input is
+//! looked up here.
 
 use sluice_base::{Bytes, heap};
 
 use crate::span::Span;
 
-/// The arguments of one request that were received apart from its input, in order.
+/// The arguments of one request that were received apart from the request's input, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Apart {
     list: Vec<ApartArgument>,
@@ -16,7 +17,7 @@ pub struct Apart {
     bytes: usize,
 }
 
-/// An argument apart, and its place in the request.
+/// An argument that was received apart, and its position in the request.
 #[derive(Clone, Debug)]
 struct ApartArgument {
     /// Offset among the request's other bytes at which the argument is missing.
@@ -25,15 +26,15 @@ struct ApartArgument {
 }
 
 impl Apart {
-    /// The empty list, for requests without arguments apart.
+    /// The empty list, for requests without arguments that were received apart.
     pub const NONE: &'static Apart = &Apart { list: Vec::new(), bytes: 0 };
 
-    /// Whether no argument is apart.
+    /// Whether no argument was received apart.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Total length of the arguments apart, in bytes.
+    /// Total length in bytes of the arguments that were received apart.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -70,7 +71,7 @@ impl Apart {
         &self.list[usize::MAX - span.start].bytes
     }
 
-    /// Appends the whole request to `to`; `rest` is the request without the arguments apart.
+    /// Appends the whole request to `to`; `rest` is the request without these arguments.
     pub(crate) fn join(&self, rest: &[u8], to: &mut Vec<u8>) {
         let mut from = 0;
         for piece in &self.list {
@@ -82,7 +83,7 @@ impl Apart {
     }
 
     /// The range of the argument `span` in the whole request. The field `at` of an argument counts only
-    /// the bytes outside of arguments apart.
+    /// the bytes outside of such arguments.
     pub(crate) fn joined(&self, span: Span) -> Span {
         let index = usize::MAX - span.start;
         let own = self.list.get(index);
@@ -96,7 +97,8 @@ impl Apart {
     }
 }
 
-/// The bytes of `span`: a range of `input`, or an argument apart. Panics if `span` is neither.
+/// The bytes of `span`: a range of `input`, or an argument that was received apart. Panics if `span` is
+/// neither.
 #[inline(always)]
 pub fn named<'a>(span: Span, input: &'a [u8], apart: &'a Apart) -> &'a [u8] {
     match input.get(span.start..span.start.wrapping_add(span.len)) {

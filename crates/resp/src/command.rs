@@ -10,7 +10,8 @@ pub fn push_command<'a>(out: &mut Vec<u8>, argv: impl ExactSizeIterator<Item = &
     }
 }
 
-/// Writes the header of a command of `arguments` arguments; [`push_argument`] writes each of them.
+/// Writes the header of a command of `arguments` arguments. The caller then writes each argument with
+/// [`push_argument`].
 #[inline]
 pub fn push_command_head(out: &mut Vec<u8>, arguments: usize) {
     out.push(b'*');

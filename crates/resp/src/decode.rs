@@ -1,11 +1,11 @@
-//! Decodes replies, for tests, tools and `--check-move`; a running server decodes none.
+//! Decodes replies, for tests, tools and `--check-move`; a running server decodes no replies.
 //!
 //! Invariants: (1) texts are kept byte for byte, so two servers can be compared; (2) nesting is bounded,
 //! and no number in the input causes an allocation.
 
 use sluice_base::num;
 
-/// A decoded reply; each variant gives its type byte.
+/// A decoded reply. The comment of each variant shows its type byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Simple string, `+`, without the line end.
@@ -44,7 +44,7 @@ pub enum Value {
     BulkError(Vec<u8>),
 }
 
-/// The bytes are not a reply, whatever follows them, or the reply is nested too deeply.
+/// The error for bytes that cannot be the beginning of a reply, or for a reply that is nested too deeply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// Offset of the first invalid value.
@@ -64,8 +64,8 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     }
 }
 
-/// Entry point of the fuzzer: the bytes counted for a decoded reply are enough to decode it again, and one
-/// byte fewer is not.
+/// Entry point of the fuzzer: as many bytes as were counted for a decoded reply must be enough to decode
+/// it again, and one byte fewer must not be enough.
 pub fn fuzz_reply(data: &[u8]) {
     if let Ok(Some((value, len))) = decode(data) {
         assert!(len <= data.len());

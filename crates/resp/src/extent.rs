@@ -1,26 +1,26 @@
 //! Finds the end of a reply while its bytes arrive, for callers that receive replies from an untrusted peer.
 //!
-//! Invariants: (1) no byte of a text is looked at, and an unfinished line is scanned again only up to
-//! [`LINE_BYTES_MAX`]; (2) nothing is allocated; (3) the caller's limits bound the bytes and the values
-//! of a reply, and a reply that announces more is refused before all of it has arrived.
+//! Invariants: (1) the bytes of a text are not examined, and an unfinished line is scanned again only up
+//! to [`LINE_BYTES_MAX`]; (2) nothing is allocated; (3) the caller's limits bound the bytes and the
+//! values of a reply, and a reply that announces more is refused before all of it has arrived.
 
 use crate::DecodeError;
 
 /// Limits on the size of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimits {
-    /// Bytes of the whole reply.
+    /// Maximum length in bytes of the whole reply.
     pub bytes: usize,
-    /// Values of the whole reply, aggregates included.
+    /// Maximum number of values in the whole reply, including aggregates.
     pub values: usize,
 }
 
-/// Why the search for the end of a reply was given up.
+/// The reason why the search for the end of a reply was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentError {
     /// The bytes are not a reply.
     Wrong(DecodeError),
-    /// The reply is larger than its limits, or has a line of more than [`LINE_BYTES_MAX`].
+    /// The reply is larger than its limits, or has a line of more than [`LINE_BYTES_MAX`] bytes.
     TooLarge,
 }
 
@@ -30,7 +30,7 @@ pub struct ReplyExtent {
     limits: ReplyLimits,
     /// Offset of the next value; beyond the input if a text is unfinished.
     at: usize,
-    /// Number of values still to come.
+    /// Number of announced values that were not reached yet.
     pending: usize,
     /// Number of values announced so far.
     values: usize,
@@ -42,12 +42,12 @@ impl ReplyExtent {
         ReplyExtent { limits, at: 0, pending: 1, values: 1 }
     }
 
-    /// The length of the reply in bytes, or `None` while it is unfinished. `input` is everything since
-    /// the reply's first byte and grows with each call. The bytes found may still be no valid reply:
-    /// only [`decode`](crate::decode()) checks the inside of texts and numbers.
+    /// The length of the reply in bytes, or `None` while it is unfinished. `input` has all bytes received
+    /// since the reply's first byte, and grows with each call. The bytes found may still be no valid
+    /// reply: only [`decode`](crate::decode()) checks the inside of texts and numbers.
     ///
     /// # Errors
-    /// See [`ExtentError`]; the search is over then.
+    /// See [`ExtentError`]; after an error the search is over.
     pub fn find(&mut self, input: &[u8]) -> Result<Option<usize>, ExtentError> {
         while self.pending > 0 {
             if self.at > self.limits.bytes {
@@ -77,8 +77,8 @@ impl ReplyExtent {
                 (kind @ (b'*' | b'~' | b'>' | b'%' | b'|'), digits) => {
                     let count = self.number(digits)?;
                     let each = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
-                    // An attribute does not count as the value that it describes: that value is
-                    // still to come.
+                    // An attribute does not count as the value that it describes, because that value
+                    // follows it.
                     let own = usize::from(kind == b'|');
                     self.announce(count.saturating_mul(each).saturating_add(own))?;
                     self.at += end + 2;
@@ -112,11 +112,11 @@ impl ReplyExtent {
     }
 }
 
-/// Bytes of the longest line of a reply that the search scans. Simple strings, errors and numbers are lines,
-/// and so are headers; bulk texts are not.
+/// The longest line of a reply that the search accepts, in bytes. Simple strings, errors and numbers are
+/// lines, and so are headers; bulk texts are not.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Entry point of the fuzzer: the end found is the one that decoding finds, into however many pieces the
+/// Entry point of the fuzzer: the search must find the same end as decoding, into however many pieces the
 /// bytes are cut. The first byte gives the length of a piece.
 pub fn fuzz_extent(data: &[u8]) {
     let Some((&step, data)) = data.split_first() else { return };
@@ -131,7 +131,7 @@ pub fn fuzz_extent(data: &[u8]) {
         }
     }
     // `TooLarge` is not compared, because whether an unfinished line is too long depends on how much of
-    // it has arrived.
+    // the line has arrived.
     if cut != Err(ExtentError::TooLarge) && whole != Err(ExtentError::TooLarge) {
         assert_eq!(cut, whole);
     }

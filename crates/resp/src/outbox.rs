@@ -1,4 +1,4 @@
-//! Replies on their way to a connection: bytes, and between them large values that are not copied.
+//! Replies on their way to a connection: bytes, with large values between them that are not copied.
 //!
 //! ```text
 //!   head    +OK..$20000..........\r\n:1\r\n
@@ -17,7 +17,7 @@ pub struct Outbox {
     shared_bytes: usize,
 }
 
-/// Number of values for which the list gets room with its first value: 256 bytes.
+/// Number of shared values for which the list gets room when the first is added; this room takes 256 bytes.
 const SHARED_AT_FIRST: usize = 16;
 
 /// A point in an outbox, to which the outbox can be rewound.
@@ -25,7 +25,7 @@ const SHARED_AT_FIRST: usize = 16;
 pub struct Mark {
     head: usize,
     shared: usize,
-    /// Bytes before this point, shared values included.
+    /// Number of bytes before this point, including shared values.
     len: usize,
 }
 
@@ -41,7 +41,7 @@ impl Outbox {
         Outbox { head, shared: Vec::new(), shared_bytes: 0 }
     }
 
-    /// Total bytes to be sent.
+    /// Total number of bytes to be sent.
     #[inline]
     pub fn len(&self) -> usize {
         self.head.len() + self.shared_bytes
@@ -53,7 +53,7 @@ impl Outbox {
         self.head.is_empty() && self.shared.is_empty()
     }
 
-    /// Whether no value is shared.
+    /// Whether the outbox has no shared values.
     pub fn is_plain(&self) -> bool {
         self.shared.is_empty()
     }
@@ -79,7 +79,7 @@ impl Outbox {
         &mut self.head
     }
 
-    /// Appends bytes that already are a reply or part of one.
+    /// Appends bytes that already are a reply or part of a reply.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.head.extend_from_slice(bytes);
@@ -89,8 +89,8 @@ impl Outbox {
     pub fn push_shared(&mut self, value: Bytes) {
         if !value.is_empty() {
             if self.shared.capacity() == 0 {
-                // With this room, the replies of a pipeline's batch usually fit without growing the list
-                // step by step.
+                // With this room, the list usually need not grow for the replies to one batch of a
+                // pipeline.
                 self.shared.reserve_exact(SHARED_AT_FIRST);
             }
             self.shared_bytes += value.len();
@@ -128,7 +128,7 @@ impl Outbox {
         all
     }
 
-    /// Removes everything and keeps the memory.
+    /// Removes all bytes and values, and keeps the memory for reuse.
     pub fn clear(&mut self) {
         self.head.clear();
         self.shared.clear();
@@ -147,8 +147,8 @@ impl Outbox {
         self.shared_bytes += std::mem::take(&mut other.shared_bytes);
     }
 
-    /// Removes and returns what was appended since `mark`. O(bytes since). Panics if the outbox
-    /// was emptied since.
+    /// Removes and returns what was appended since `mark`. Cost: O(bytes since the mark). Panics if the
+    /// outbox was emptied since then.
     pub fn split_off(&mut self, mark: Mark) -> Outbox {
         let head = self.head.split_off(mark.head);
         let shared: Vec<(usize, Bytes)> =
@@ -158,7 +158,7 @@ impl Outbox {
         Outbox { head, shared, shared_bytes }
     }
 
-    /// Inserts `other` before everything.
+    /// Inserts the contents of `other` at the front of this outbox.
     pub fn prepend(&mut self, mut other: Outbox) {
         if other.is_empty() {
             return;
@@ -201,8 +201,8 @@ impl Outbox {
         }
     }
 
-    /// The memory of the plain bytes, for reuse. If none was allocated, the memory of the last shared value,
-    /// provided that no other reference to it is left; otherwise an empty buffer.
+    /// The memory of the plain bytes, for reuse. If no such memory was allocated, returns the memory of the
+    /// last shared value, provided that nothing else refers to that value, and otherwise an empty buffer.
     pub fn into_buffer(self) -> Vec<u8> {
         let Outbox { head, mut shared, .. } = self;
         match shared.pop() {
@@ -217,13 +217,13 @@ impl Outbox {
         Mark { head: self.head.len(), shared: self.shared.len(), len: self.len() }
     }
 
-    /// Bytes appended since `mark`. O(1).
+    /// Number of bytes appended since `mark`. Cost: O(1).
     #[inline]
     pub fn len_since(&self, mark: Mark) -> usize {
         self.len() - mark.len
     }
 
-    /// Drops what was appended since `mark`. Panics if the outbox was emptied since.
+    /// Drops all bytes and values appended since `mark`. Panics if the outbox was emptied since then.
     pub fn rewind(&mut self, mark: Mark) {
         assert!(mark.head <= self.head.len());
         assert!(mark.shared <= self.shared.len());
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
     use sluice_base::Rng;
 
-    /// Random bytes and values, and the mark after each step.
+    /// Returns an outbox of random bytes and shared values, and the mark after each of them.
     fn drawn(rng: &mut Rng) -> (Outbox, Vec<Mark>) {
         let mut outbox = Outbox::new();
         let mut marks = vec![Mark::default()];

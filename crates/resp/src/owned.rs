@@ -1,11 +1,11 @@
-//! Requests that outlive the buffer from which they were parsed: queued by MULTI, blocked, or postponed, for
-//! example by CLIENT PAUSE.
+//! Requests that outlive the buffer from which they were parsed, because they are queued by MULTI, blocked,
+//! or postponed, for example by CLIENT PAUSE.
 //!
-//! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so a queue of a
-//! thousand commands takes three allocations. A request keeps the bytes in which it arrived, because a
-//! replica's offset counts them; large arguments that were received apart from it (`apart.rs`) are put back
-//! at their positions. The words of an inline request are kept after its line, because escapes in them are
-//! already resolved.
+//! All requests of an [`OwnedRequests`] share one buffer and one list of ranges, so a queue of a thousand
+//! commands needs only a few allocations. A request keeps the bytes in which it arrived, because a
+//! replica's offset counts them; large arguments that were received apart from these bytes (`apart.rs`) are
+//! inserted again at their positions. The words of an inline request are stored separately after its line,
+//! because their escapes are already resolved.
 
 use crate::requests::Request;
 use crate::span::Span;
@@ -52,7 +52,7 @@ impl ArgumentList {
         self.push_with(|bytes| bytes.extend_from_slice(argument));
     }
 
-    /// Number of arguments, the command's name included.
+    /// Number of arguments, including the command's name.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
@@ -113,8 +113,8 @@ impl OwnedRequests {
         self.make_room(raw.len);
         request.own_apart().join(request.raw(), &mut self.bytes);
         if !request.own_apart().is_empty() {
-            // A request with arguments apart begins at the start of its input, so its spans count from
-            // the request's beginning already.
+            // A request with arguments that were received apart begins at the start of its input, so its
+            // spans already count from the beginning of the request.
             for span in request.spans() {
                 let Span { start, len } = request.own_apart().joined(*span);
                 self.spans.push(Span { start: raw.start + start, len });
@@ -125,8 +125,8 @@ impl OwnedRequests {
                 self.bytes.extend_from_slice(word);
             }
         } else {
-            // An argument keeps its distance from the end of the request's bytes, where a line end
-            // follows the last argument.
+            // The distance of an argument from the end of the request's bytes stays the same; a line end
+            // follows the last argument there.
             let end = request.spans().last().map_or(0, |span| span.start + span.len + LINE_END);
             for span in request.spans() {
                 self.spans.push(Span { start: raw.start + raw.len - (end - span.start), len: span.len });
@@ -174,7 +174,8 @@ impl OwnedRequests {
         self.spans.iter().map(|span| span.len).sum()
     }
 
-    /// Bytes in which the requests arrived, plus the words of inline requests and replaced arguments.
+    /// Number of bytes in which the requests arrived, plus the words of inline requests and the new values of
+    /// replaced arguments.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -184,7 +185,7 @@ impl OwnedRequests {
         heap::vec(&self.bytes) + heap::vec(&self.spans) + heap::vec(&self.list)
     }
 
-    /// Bytes allocated for requests, arguments and their list.
+    /// Number of bytes allocated for the requests, their arguments and the lists.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.spans.capacity() * size_of::<Span>()
@@ -192,12 +193,12 @@ impl OwnedRequests {
     }
 }
 
-/// A buffer of requests that grows beyond this many bytes grows by a quarter, or by as much as it needs. An
-/// emptied argument list keeps a buffer of at most this size.
+/// A buffer of requests that grows beyond this many bytes grows by a quarter, or by as many bytes as are
+/// needed if these are more. An emptied argument list keeps a buffer of at most this size.
 const LARGE_BYTES: usize = 64 * 1024;
 /// An emptied argument list keeps room for at most this many arguments.
 const SPANS_KEPT: usize = 1024;
-/// Bytes of the line end after an argument.
+/// Length in bytes of the line end after an argument.
 const LINE_END: usize = 2;
 
 #[cfg(test)]

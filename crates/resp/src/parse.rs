@@ -1,8 +1,8 @@
 //! Parses requests out of bytes; parsing resumes at any byte.
 //!
-//! A request is `*<argc>\r\n` and argc times `$<len>\r\n<bytes>\r\n`, or a line of words. The input may
-//! end anywhere; the next call gets the bytes from the beginning of the unfinished request, and more of
-//! them.
+//! A request is either `*<argc>\r\n`, followed by `argc` times `$<len>\r\n<bytes>\r\n`, or a line of
+//! words. The input may end anywhere; the next call gets the same bytes again from the beginning of the
+//! unfinished request, followed by more bytes.
 //!
 //! Invariants: (1) every split of a stream gives the same requests and the same error, except that a
 //! line over 64 KiB is refused only while its end has not arrived; (2) once a request is known to be
@@ -24,24 +24,24 @@ use crate::apart::Apart;
 use crate::requests::{RequestForm, Requests};
 use crate::span::Span;
 
-/// How far the sender is trusted, which decides the limits of its requests.
+/// How far the sender of requests is trusted, which decides the limits of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthState {
-    /// This server's primary: arguments of up to 1 TiB, whatever limit is configured.
+    /// This server's primary, which may send arguments of up to 1 TiB, whatever limit is configured.
     Primary,
-    /// An authenticated client: requests within the configured limits.
+    /// An authenticated client, which may send requests within the configured limits.
     Authenticated,
-    /// A client before AUTH: small requests only, and one per call, because the first may be the AUTH
-    /// that lifts the limits.
+    /// A client before AUTH, which may send small requests only. One call parses one request, because
+    /// this may be the AUTH that lifts the limits.
     Unauthenticated,
 }
 
 /// Limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct ParseLimits {
-    /// A `*` count up to this is valid; `count_header` decides about a larger one.
+    /// A `*` count up to this is valid; `count_header` decides about a larger count.
     argc_quick: usize,
-    /// A `$` length up to this is valid; `length_header` decides about a larger one.
+    /// A `$` length up to this is valid; `length_header` decides about a larger length.
     bulk_bytes_quick: usize,
     bulk_bytes_max: i64,
     batch_max: usize,
@@ -79,25 +79,25 @@ impl ParseLimits {
 /// A protocol error of the client; the connection is closed after [`ParseError::message`] is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// No end of line within 64 KiB of words.
+    /// An inline request has no end of line within 64 KiB.
     BigInline,
-    /// No end of line within 64 KiB of a `*` header.
+    /// A `*` header has no end of line within 64 KiB.
     BigCount,
-    /// No end of line within 64 KiB of a `$` header.
+    /// A `$` header has no end of line within 64 KiB.
     BigLength,
-    /// The count is not a number, or above 2^31 - 1.
+    /// The number of arguments is not a number, or is above 2^31 - 1.
     InvalidCount,
-    /// More arguments than a client may send before AUTH.
+    /// The request has more arguments than a client may send before AUTH.
     UnauthenticatedCount,
-    /// A header does not begin with `$` but with this byte.
+    /// The header of an argument begins with this byte and not with `$`.
     ExpectedDollar(u8),
-    /// The length is not a number, negative, or above `proto-max-bulk-len`.
+    /// The length of an argument is not a number, is negative, or is above `proto-max-bulk-len`.
     InvalidLength,
-    /// A longer argument than a client may send before AUTH.
+    /// An argument is longer than a client may send before AUTH.
     UnauthenticatedLength,
     /// A quote of an inline request was not closed.
     UnbalancedQuotes,
-    /// CR without LF after a header, or no CR LF after an argument.
+    /// A header ends with a CR without LF, or no CR LF follows an argument.
     InvalidCrlf,
 }
 
@@ -123,7 +123,7 @@ impl ParseError {
 /// Result of a call of [`Parser::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the input that were used up. The next call's input begins after them.
+    /// Number of bytes of the input that were used up. The next call's input begins after these bytes.
     pub consumed: usize,
     /// Why the parser stopped.
     pub state: State,
@@ -132,7 +132,7 @@ pub struct Progress {
 /// Why the parser stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Every byte was used, or only the beginning of a request is left.
+    /// All bytes were used up, or only the beginning of a request is left.
     Starved,
     /// The batch is full; more requests may follow in the input.
     Full,
@@ -140,11 +140,11 @@ pub enum State {
     Failed(ParseError),
 }
 
-/// A connection's position in its unfinished request. 72 bytes, plus the arguments read so far.
+/// A connection's position in its unfinished request. Memory: 72 bytes, plus the arguments read so far.
 #[derive(Debug)]
 pub struct Parser {
     position: ParsePosition,
-    /// Missing bytes of the argument being read.
+    /// Number of missing bytes of the argument being read, including its line end; 0 if unknown.
     wanted: usize,
     /// The unfinished request's arguments read so far, relative to the beginning of the request.
     args: Vec<Span>,
@@ -160,14 +160,14 @@ struct ParsePosition {
     at: usize,
     /// Length of the range from `at` on that is known to contain no end of line.
     scanned: usize,
-    /// Number of arguments still to come; 0 before the count was read.
+    /// Number of arguments that were not read completely; 0 before the `*` header was read.
     left: usize,
     /// Length of the argument at `at`; [`NO_BULK`] before its header was read; [`APART`] if only its
     /// line end is in the input.
     bulk: usize,
 }
 
-/// Why reading a request's arguments stopped early.
+/// The reason why reading a request's arguments stopped early.
 enum ArgumentsEnd {
     Starved,
     Failed(ParseError),
@@ -189,7 +189,8 @@ impl Parser {
     /// is cleared first.
     ///
     /// `input` begins where the last call's consumed bytes ended. After [`State::Failed`] the parser must
-    /// not be used again. Cost: linear in the bytes not yet seen; the bytes of arguments are skipped.
+    /// not be used again. Cost: linear in the bytes that no earlier call has examined; the bytes of
+    /// arguments are skipped.
     pub fn parse(&mut self, input: &[u8], limits: &ParseLimits, out: &mut Requests) -> Progress {
         out.clear();
         let mut at = 0;
@@ -217,8 +218,8 @@ impl Parser {
         Progress { consumed: at, state: State::Starved }
     }
 
-    /// Missing bytes of the argument being read, line end included, by which to grow the buffer;
-    /// 0 if unknown.
+    /// Number of missing bytes of the argument being read, including its line end; 0 if unknown. The
+    /// caller makes room for as many bytes in its buffer.
     #[inline]
     pub fn wanted(&self) -> usize {
         self.wanted
@@ -230,8 +231,8 @@ impl Parser {
         if self.position.bulk < APART { Some(self.position.bulk) } else { None }
     }
 
-    /// Accepts the whole argument being read ([`Parser::begun`]), which the caller has received
-    /// into memory of its own. From now on the input holds no byte of it: the byte after the
+    /// Accepts the whole argument being read ([`Parser::begun`]), which the caller has received into
+    /// memory of its own. From now on the input has no byte of the argument, and the byte after the
     /// argument is at [`Parser::at`].
     pub fn supply(&mut self, bytes: Bytes) {
         debug_assert_eq!(self.begun(), Some(bytes.len()));
@@ -247,8 +248,8 @@ impl Parser {
         self.apart.as_deref().unwrap_or(Apart::NONE)
     }
 
-    /// Bytes of the unfinished request that are missing from an input of `len` bytes; `None` if unknown.
-    /// Known only in the request's last argument.
+    /// Number of bytes of the unfinished request that are missing from an input of `len` bytes; `None` if
+    /// unknown. The number is known only while the request's last argument is read.
     pub fn missing(&self, len: usize) -> Option<usize> {
         if self.position.left != 1 || self.position.bulk == NO_BULK {
             return None;
@@ -272,9 +273,9 @@ impl Parser {
         self.args.capacity() * size_of::<Span>() + self.apart().heap_bytes()
     }
 
-    /// Parses or resumes a request that begins at `at` with `*` and is unusual, unfinished or wrong. The
-    /// spans of its arguments count from the request's beginning until the request is complete, and are
-    /// then moved once.
+    /// Parses a request that begins at `at` with `*` and is unusual, unfinished or invalid, or resumes
+    /// parsing it. The spans of its arguments count from the request's beginning until the request is
+    /// complete, and are then moved once.
     #[inline(never)]
     fn exact(
         &mut self,
@@ -300,8 +301,8 @@ impl Parser {
         let mut raw = Span { start: at, len: self.position.at };
         let next = at + raw.len;
         for (slot, span) in out.room(self.args.len()).iter_mut().zip(&self.args) {
-            // A request with arguments apart (`apart.rs`) was unfinished, so it begins at the start of the
-            // input and its spans are right.
+            // A request with arguments that were received apart (`apart.rs`) was unfinished, so it begins
+            // at the start of the input. `at` is therefore 0, and the spans stay the same.
             *slot = Span { start: at.saturating_add(span.start), len: span.len };
         }
         if let Some(apart) = &mut self.apart
@@ -320,7 +321,8 @@ impl Parser {
         ControlFlow::Continue(next)
     }
 
-    /// Records what was scanned and what is missing, for a stop within the request that began at `start`.
+    /// Records which bytes were scanned and how many are missing, if parsing stops within the request that
+    /// began at `start`.
     #[cold]
     fn stop(&mut self, stop: ArgumentsEnd, start: usize, len: usize) -> ControlFlow<Progress, usize> {
         let seen = len - start;
@@ -385,7 +387,7 @@ impl ParsePosition {
     }
 }
 
-/// Appends the words of `line` to `out`, after its last request; the result is their number.
+/// Appends the words of `line` to `out`, after its last request, and returns the number of words.
 fn split_words(mut line: &[u8], out: &mut Requests) -> Result<usize, quote::Unbalanced> {
     let mut argc = 0;
     loop {
@@ -400,7 +402,7 @@ fn split_words(mut line: &[u8], out: &mut Requests) -> Result<usize, quote::Unba
     }
 }
 
-/// Reads arguments into `args` until none is left. On a stop, `position` says where to resume.
+/// Reads arguments into `args` until none is left. If reading stops early, `position` is where to resume.
 fn arguments(
     input: &[u8],
     position: &mut ParsePosition,
@@ -414,7 +416,7 @@ fn arguments(
         }
         let tail = &input[position.at..];
         let len = position.in_input();
-        // Lengths are below 2^63, so adding two does not overflow.
+        // A length is below 2^63, so adding `LINE_END` does not overflow.
         let Some(ended) = tail.get(..len + LINE_END) else { return Err(ArgumentsEnd::Starved) };
         if ended[len..] != *b"\r\n" {
             return Err(ArgumentsEnd::Failed(ParseError::InvalidCrlf));
@@ -429,8 +431,8 @@ fn arguments(
     Ok(())
 }
 
-/// Reads the request at `at` if it is complete, valid and not unusual; the result is the position after
-/// it. Otherwise `None`, and nothing has changed.
+/// Reads the request at `at` if it is complete, valid and not unusual, and returns the position after the
+/// request. Otherwise returns `None`, and changes nothing.
 #[inline(always)]
 fn quick(input: &[u8], at: usize, limits: &ParseLimits, out: &mut Requests) -> Option<usize> {
     let (argc, mut rest) = short_header(input.get(at..)?, STAR_HEADER)?;
@@ -452,7 +454,8 @@ fn quick(input: &[u8], at: usize, limits: &ParseLimits, out: &mut Requests) -> O
     Some(next)
 }
 
-/// Reads a header of up to nine digits: the number, and the bytes after the header. `None` for any other.
+/// Reads a header of up to nine digits. Returns the number and the bytes after the header, or `None` for any
+/// other header.
 ///
 /// `mould` is such a header with the digit 0. One load, one exclusive or and one comparison decide about a
 /// header with one digit.
@@ -464,7 +467,7 @@ fn short_header(text: &[u8], mould: [u8; 4]) -> Option<(usize, &[u8])> {
     if digit < 10 {
         return Some((digit as usize, tail));
     }
-    // Two digits are as frequent as one, because keys are about that long.
+    // Lengths of two digits are as frequent as lengths of one digit, because most keys have some ten bytes.
     let difference = u32::from_le_bytes(*head) ^ u32::from_le_bytes([mould[0], b'0', b'0', b'\r']);
     let (tens, units) = (difference >> 8 & 0xff, difference >> 16 & 0xff);
     if difference & 0xff00_00ff == 0 && (1..10).contains(&tens) && units < 10 {
@@ -544,12 +547,13 @@ fn line_end(input: &[u8], at: usize, from: usize, too_big: ParseError) -> Result
     if end + 1 < input.len() { Ok(end) } else { Err(ArgumentsEnd::Starved) }
 }
 
-/// Entry point of the fuzzer: parses `data` whole and in pieces, and compares.
+/// Entry point of the fuzzer: parses `data` whole and in pieces, and compares the results.
 pub fn fuzz_requests(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let admission = if seed & 1 == 0 { AuthState::Authenticated } else { AuthState::Unauthenticated };
     let limits = ParseLimits::new(admission, 1 << 20, usize::from(seed >> 5) + 1);
-    // The stream is cut to this length, because whether a longer line is refused depends on how it arrives.
+    // The stream is cut to this length, because whether a longer line is refused depends on the pieces in
+    // which it arrives.
     let stream = &stream[..stream.len().min(LINE_BYTES_MAX)];
     let whole = replay(stream, &limits, &mut |rest| rest);
     let mut rng = sluice_base::Rng::new(u64::from(seed));
@@ -557,8 +561,8 @@ pub fn fuzz_requests(data: &[u8]) {
     assert_eq!(whole, pieces, "a split must not change what is understood");
 }
 
-/// Parses a stream that arrives `piece(rest)` bytes at a time: all requests, then the error or the
-/// bytes left over.
+/// Parses a stream of which `piece(rest)` bytes arrive at a time. Returns all requests, and the error or
+/// the number of bytes left over.
 fn replay(
     stream: &[u8],
     limits: &ParseLimits,
@@ -586,14 +590,14 @@ fn replay(
 
 const NO_BULK: usize = usize::MAX;
 const APART: usize = usize::MAX - 1;
-/// Bytes of the line end after an argument.
+/// Length in bytes of the line end after an argument.
 const LINE_END: usize = 2;
 const STAR_HEADER: [u8; 4] = *b"*0\r\n";
 const DOLLAR_HEADER: [u8; 4] = *b"$0\r\n";
-/// Bytes of the longest argument accepted from the primary, and of the largest string. Sums of such lengths
-/// do not overflow.
+/// Maximum length in bytes of an argument from the primary, and of any string. Sums of such lengths do not
+/// overflow.
 const PRIMARY_BULK_BYTES_MAX: i64 = 1 << 40;
-/// Number of arguments for which room is made at once; room for more is made as they arrive.
+/// Number of arguments for which room is made at once; room for more arguments is made as they arrive.
 const QUICK_ARGC_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 64 * 1024;
 const ARGC_MAX: i64 = i32::MAX as i64;

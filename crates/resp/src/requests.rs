@@ -7,18 +7,18 @@ use std::ops::Range;
 
 /// The complete requests of one call of [`crate::Parser::parse`], in order.
 ///
-/// Spans are relative to the input of that call: the same slice must be given to [`Requests::at`].
+/// Spans are relative to the input of that call, so the same slice must be passed to [`Requests::at`].
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// Room for arguments, of which the first `used` belong to requests. Up to `ARGS_KEPT`, it is kept from
-    /// call to call. Room is checked once for a request, so storing an argument needs no check.
+    /// Slots for arguments, of which the first `used` belong to requests. Up to `ARGS_KEPT` slots are kept
+    /// from call to call. The room for a request is checked once, so storing an argument needs no check.
     args: Vec<Span>,
     used: usize,
     list: Vec<RequestEntry>,
     /// Words of inline requests. They are not ranges of the input, because escapes in them are resolved.
     pub(crate) words: Vec<u8>,
-    /// Arguments apart: large ones that were received into memory of their own (`apart.rs`). All are of the
-    /// first request, which begins at the start of the input.
+    /// Arguments apart, that is, large arguments that were received into memory of their own (`apart.rs`).
+    /// All of them belong to the first request, which begins at the start of the input.
     apart: Apart,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum RequestForm {
     Inline,
 }
 
-/// One request: at least one argument, the name of the command first.
+/// One request. It has at least one argument, the first of which is the name of the command.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     bytes: &'a [u8],
@@ -47,14 +47,14 @@ pub struct Request<'a> {
     input: &'a [u8],
     /// Offset of the request in `input`.
     start: usize,
-    /// Bytes in which the request arrived, arguments apart included.
+    /// Number of bytes in which the request arrived, including arguments apart.
     wire_len: usize,
     /// Arguments apart of the arena's first request; only that request's spans refer to them.
     apart: &'a Apart,
 }
 
 impl Requests {
-    /// An empty arena; nothing is allocated until something is parsed.
+    /// An empty arena; nothing is allocated before the first request is parsed.
     pub fn new() -> Requests {
         Requests::default()
     }
@@ -71,7 +71,7 @@ impl Requests {
         self.list.is_empty()
     }
 
-    /// Removes the requests. Keeps the memory, but no more than usual traffic needs.
+    /// Removes the requests. Keeps the memory, but no more than the requests of usual clients need.
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
@@ -135,7 +135,8 @@ impl Requests {
         self.range(0..self.len(), input)
     }
 
-    /// Takes over the first request's arguments apart; `apart` gets this arena's old list to fill again.
+    /// Takes over the first request's arguments apart. `apart` gets this arena's old list, so that its memory
+    /// is used again.
     pub(crate) fn take_apart(&mut self, apart: &mut Apart) {
         std::mem::swap(&mut self.apart, apart);
     }
@@ -168,7 +169,7 @@ impl Requests {
         self.args.resize(len, Span::default());
     }
 
-    /// Makes a request of the first `argc` arguments (at least 1) that were put in the room.
+    /// Makes a request of the first `argc` arguments (at least 1) that were written to [`Requests::room`].
     #[inline(always)]
     pub(crate) fn conclude(&mut self, argc: usize, raw: Span, form: RequestForm) {
         debug_assert!(argc > 0);
@@ -188,7 +189,7 @@ impl<'a> Request<'a> {
         self.input.get(self.start) != Some(&b'*')
     }
 
-    /// Number of arguments, the command's name included: 1 or more.
+    /// Number of arguments, including the command's name; at least 1.
     #[inline]
     pub(crate) fn argc(&self) -> usize {
         self.spans.len()
@@ -214,7 +215,7 @@ impl<'a> Request<'a> {
         self.spans
     }
 
-    /// The arguments that are not ranges of [`Request::bytes`]; mostly empty.
+    /// The arguments that are not ranges of [`Request::bytes`]; usually there are none.
     #[inline]
     pub fn apart(&self) -> &'a Apart {
         self.apart
@@ -226,7 +227,7 @@ impl<'a> Request<'a> {
         self.bytes
     }
 
-    /// The bytes of the request as they arrived, line ends included, without the arguments apart.
+    /// The bytes of the request as they arrived, including line ends, without the arguments apart.
     #[inline]
     pub(crate) fn raw(&self) -> &'a [u8] {
         let own = self.own_apart().bytes();
@@ -243,7 +244,7 @@ impl<'a> Request<'a> {
         self.own_apart().join(self.raw(), out);
     }
 
-    /// Bytes in which the whole request arrived; a replica's offset counts them.
+    /// Number of bytes in which the whole request arrived; a replica's offset counts these bytes.
     #[inline]
     pub fn wire_len(&self) -> usize {
         self.wire_len
@@ -257,8 +258,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Number of arguments for which room is kept: those of a full batch of 1,024 requests of four arguments.
+/// Number of arguments for which room is kept. This is enough for a full batch of 1,024 requests of four
+/// arguments.
 const ARGS_KEPT: usize = 4096;
 const ARGS_FIRST: usize = 64;
-/// Bytes for the words of inline requests that are kept from call to call.
+/// Maximum capacity in bytes of the buffer for the words of inline requests that is kept from call to call.
 const WORDS_KEPT: usize = 64 * 1024;

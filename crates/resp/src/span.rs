@@ -1,7 +1,7 @@
 //! A range of bytes that represents an argument.
 
-/// A run of bytes: of the parsed input, of the arena's own text for inline requests, or, if it begins
-/// beyond every input, an argument [apart](crate::Apart).
+/// A range of the parsed input, or of the arena's own text for inline requests. A span that begins beyond
+/// the end of any input stands for an argument [apart](crate::Apart).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// Offset of the first byte.

@@ -1,11 +1,13 @@
 //! Writes replies as bytes, in the client's protocol version.
 //!
-//! A type that RESP2 lacks is written as the nearest one it has: maps, sets and pushes as arrays, doubles,
-//! big numbers and verbatim strings as bulk strings, booleans as 0 and 1. Attributes are left out.
+//! A type that RESP2 lacks is written as the nearest type of RESP2: maps, sets and pushes as arrays,
+//! doubles, big numbers and verbatim strings as bulk strings, booleans as 0 and 1. Attributes are left
+//! out.
 //!
-//! Invariants: (1) simple strings, errors, doubles and big numbers hold no CR or LF: they become spaces; (2)
-//! a method writes exactly one value, or the header of one aggregate or bulk string, whose contents the
-//! caller writes next; only `raw` and `part_shared` append what they are given.
+//! Invariants: (1) simple strings, errors, doubles and big numbers contain no CR or LF, because these bytes
+//! become spaces; (2) a method writes exactly one value, or the header of one aggregate or bulk string,
+//! whose contents the caller writes next; only `raw` and `part_shared` append the given bytes unchanged,
+//! whatever they are.
 
 use sluice_base::{Bytes, num};
 
@@ -14,14 +16,14 @@ use crate::outbox::Outbox;
 /// A version of the protocol, chosen with HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// Before HELLO, and after HELLO 2.
+    /// Version 2, before HELLO and after HELLO 2.
     #[default]
     Resp2,
     /// Version 3, after HELLO 3.
     Resp3,
 }
 
-/// Appends replies to an outbox. Made for each command; making one costs nothing.
+/// Appends replies to an outbox. A value is made for each command, which costs nothing.
 #[derive(Debug)]
 pub struct Reply<'a> {
     outbox: &'a mut Outbox,
@@ -61,7 +63,7 @@ impl<'a> Reply<'a> {
         self.raw(b"+OK\r\n");
     }
 
-    /// Appends bytes that already are one or more replies.
+    /// Appends bytes that already are one or more replies, or a part of a reply.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.outbox.push(bytes);
@@ -72,15 +74,15 @@ impl<'a> Reply<'a> {
         self.line(b'+', text);
     }
 
-    /// Writes an error. `text` begins with the code, as in `ERR syntax error`. Line ends around
-    /// it are dropped.
+    /// Writes an error. `text` begins with the code, as in `ERR syntax error`. Line ends around the text
+    /// are dropped.
     pub fn error(&mut self, text: &[u8]) {
         let start = text.iter().position(|byte| !is_line_end(byte)).unwrap_or(text.len());
         self.error_of_script(&text[start..]);
     }
 
-    /// Writes an error of a script: line ends after the text are dropped, those before it and within
-    /// it become spaces.
+    /// Writes an error of a script: line ends after the text are dropped, and line ends before or within
+    /// the text become spaces.
     pub fn error_of_script(&mut self, text: &[u8]) {
         let end = text.iter().rposition(|byte| !is_line_end(byte)).map_or(0, |last| last + 1);
         self.line(b'-', &text[..end]);
@@ -92,7 +94,7 @@ impl<'a> Reply<'a> {
         self.number(b':', value);
     }
 
-    /// Writes a bulk string, copied.
+    /// Writes a bulk string and copies its bytes.
     #[inline]
     pub fn bulk(&mut self, value: &[u8]) {
         self.outbox.head().reserve(value.len() + HEADER_BYTES_MAX + 2);
@@ -118,7 +120,7 @@ impl<'a> Reply<'a> {
         self.length(b'$', len);
     }
 
-    /// Appends part of a reply, shared where sharing is cheaper than a copy.
+    /// Appends part of a reply, and shares `part` where sharing is cheaper than a copy.
     pub fn part_shared(&mut self, part: &Bytes) {
         if part.len() < SHARED_BYTES_MIN {
             return self.raw(part);
@@ -138,7 +140,7 @@ impl<'a> Reply<'a> {
         self.bulk(&text);
     }
 
-    /// Writes null: the absence of a value.
+    /// Writes null, which means that there is no value.
     #[inline]
     pub fn null(&mut self) {
         self.raw(match self.protocol {
@@ -147,7 +149,7 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// Writes the null array: the absence of an array.
+    /// Writes the null array, which means that there is no array.
     #[inline]
     pub fn null_array(&mut self) {
         self.raw(match self.protocol {
@@ -183,8 +185,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes the header of `len` attribute pairs that describe the next value. The result is whether
-    /// the caller must write the pairs: false in RESP2, which has no attributes.
+    /// Writes the header of `len` attribute pairs that describe the next value. Returns whether the
+    /// caller must write the pairs; this is false in RESP2, which has no attributes.
     #[must_use = "the pairs are owed only when this is true"]
     pub fn attribute(&mut self, len: usize) -> bool {
         match self.protocol {
@@ -196,7 +198,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes a double; RESP2 gets its text as a bulk string.
+    /// Writes a double; in RESP2, its text as a bulk string.
     pub fn double(&mut self, value: f64) {
         match self.protocol {
             Protocol::Resp2 => self.bulk_double(value),
@@ -217,7 +219,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes a boolean; RESP2 gets 0 or 1.
+    /// Writes a boolean; in RESP2, the integer 0 or 1.
     pub fn boolean(&mut self, value: bool) {
         self.raw(match (self.protocol, value) {
             (Protocol::Resp2, false) => b":0\r\n",
@@ -227,7 +229,7 @@ impl<'a> Reply<'a> {
         });
     }
 
-    /// Writes an integer of any size, given in decimal; RESP2 gets a bulk string.
+    /// Writes an integer of any size, given in decimal; in RESP2, as a bulk string.
     pub fn big_number(&mut self, digits: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits),
@@ -235,7 +237,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Writes a text with a format of three letters, `txt` or `mkd`; RESP2 gets the text alone as a bulk
+    /// Writes a text with a format of three letters, `txt` or `mkd`; in RESP2, the text alone as a bulk
     /// string.
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         match self.protocol {
@@ -253,7 +255,8 @@ impl<'a> Reply<'a> {
 
     /// Begins an aggregate whose length is given at its end.
     ///
-    /// Room for one digit is left; a longer length moves what was written since.
+    /// Room for one digit is left in the header. If the length has more digits, the bytes that were written
+    /// since are moved.
     pub fn defer(&mut self) -> Deferred {
         let at = self.outbox.head().len();
         self.raw(b"*0\r\n");
@@ -326,7 +329,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-// Not inlined: its buffers would cost short numbers a stack frame and saved registers.
+// The function is not inlined, because its buffers would make a stack frame and saved registers necessary for
+// short numbers as well.
 #[inline(never)]
 fn push_long(head: &mut Vec<u8>, kind: u8, value: i64) {
     let mut digits = itoa::Buffer::new();
@@ -338,8 +342,8 @@ fn push_long(head: &mut Vec<u8>, kind: u8, value: i64) {
     head.extend_from_slice(&line[..3 + digits.len()]);
 }
 
-/// Writes a header with up to three digits: stores eight bytes at once, and then removes the surplus. This
-/// costs a third of a copy of unknown length.
+/// Writes a header with up to three digits. Eight bytes are stored at once, and the surplus is then
+/// removed. This takes a third of the time of a copy whose length is not known at compile time.
 #[inline]
 fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     let (line, len) = match TWO_DIGITS.get(usize::from(value)) {
@@ -355,9 +359,9 @@ fn push_short(head: &mut Vec<u8>, kind: u8, value: u16) {
     head.truncate(end);
 }
 
-/// The headers of the numbers below 100, without their kind: digits and line end from the lowest byte on, and
-/// in the highest byte the length, the kind included. Most lengths of values are found here, in 13 cache
-/// lines.
+/// The headers of the numbers below 100, without the byte of the kind. An element has the digits and the line
+/// end from the lowest byte on, and in the highest byte the header's length including the kind. Most values
+/// have a length below 100, and the table takes only 13 cache lines.
 static TWO_DIGITS: [u64; 100] = two_digits();
 
 const fn two_digits() -> [u64; 100] {
@@ -374,10 +378,12 @@ const fn two_digits() -> [u64; 100] {
     all
 }
 
-/// Bytes of the longest header: a kind byte, twenty digits (or a sign and nineteen digits), and the line end.
+/// Length in bytes of the longest header: a kind byte, twenty digits (or a sign and nineteen digits), and the
+/// line end.
 const HEADER_BYTES_MAX: usize = 23;
 const DEFERRED_BYTES: usize = 4;
-/// From this size in bytes on, a reference count and a second segment cost less than the copy.
+/// Values of at least this many bytes are shared, because a reference count and a second segment then cost
+/// less than the copy.
 const SHARED_BYTES_MIN: usize = 16 * 1024;
 
 fn is_line_end(byte: &u8) -> bool {

@@ -1,11 +1,11 @@
-//! The cached scripts of EVAL: by the SHA-1 of their text, as clients name them, and by a keyed hash of
-//! their text, so that EVAL of a cached script computes no SHA-1.
+//! The cached scripts of EVAL. They are found by the SHA-1 of their text, by which clients name them, and
+//! by a keyed hash of their text, so that EVAL of a cached script computes no SHA-1.
 //!
-//! Invariants: (1) of the scripts that came by EVAL alone, the cache keeps at most `EVALUATED_MAX`, the
-//! most recently used ones, and their bytes fit in `maxmemory-scripts`, except that the newest alone may
-//! exceed it; the bytes of a script are its text, its program, and the growth of the Lua machine when the
-//! program was loaded, so a text that several scripts contain counts for the first of them; (2) scripts of
-//! SCRIPT LOAD stay until SCRIPT FLUSH.
+//! Invariants: (1) of the scripts that only EVAL has loaded, the cache keeps the most recently used ones,
+//! at most `EVALUATED_MAX`, and their bytes fit in `maxmemory-scripts`, except that the newest script
+//! alone may exceed this limit; the bytes of a script are its text, its program, and the growth of the Lua
+//! machine when the program was loaded, so a text that several scripts contain counts for the first of
+//! them; (2) scripts of SCRIPT LOAD stay until SCRIPT FLUSH.
 
 use crate::machine::{GlobalsRead, sha1_hex};
 use crate::shebang::ScriptFlags;
@@ -13,17 +13,18 @@ use crate::slots::SlotIndex;
 use sluice_base::heap;
 use sluice_lua::LoadedChunk;
 
-/// The most scripts kept that came by EVAL alone; scripts of SCRIPT LOAD are not counted.
+/// The maximum number of cached scripts that only EVAL has loaded; scripts of SCRIPT LOAD are not counted.
 pub(crate) const EVALUATED_MAX: usize = 500;
 
-/// Bytes of a script besides its text, its program and the machine's share: its part of the
-/// groups and tables.
+/// Bytes of a script besides its text, its program and its memory in the Lua machine. This is the
+/// script's part of the groups and tables.
 const SCRIPT_FIXED_BYTES: usize = 120;
 
-/// Scripts in one allocation: as many as fill a block of the allocator.
+/// Number of scripts in one allocation, which together fill a block of the allocator.
 const GROUP: usize = 23;
 
-/// Stands for no script: at either end of the order of last use, and for a script outside of that order.
+/// A number that stands for no script, at either end of the order of last use, and in a script that is not in
+/// this order.
 const NOBODY: u32 = u32::MAX;
 
 /// The SHA-1 of a script's text, as 40 hexadecimal digits in lower case.
@@ -43,7 +44,8 @@ pub struct CachedScript {
     newer: u32,
     /// Approximate bytes of the compiled program.
     program_bytes: u32,
-    /// Bytes by which the script has increased the machine's use of memory; the machine counts them, too.
+    /// Bytes by which the script has increased the Lua machine's memory; the machine's own count includes
+    /// these bytes.
     machine_bytes: u32,
     /// Low bits of the keyed hash of the text.
     hash: u32,
@@ -53,7 +55,7 @@ pub struct CachedScript {
     pub flags: ScriptFlags,
     /// Which of `KEYS` and `ARGV` the script can read.
     pub globals: GlobalsRead,
-    /// SCRIPT LOAD has loaded the script, or has named it later.
+    /// Whether SCRIPT LOAD has loaded the script, or has named it later.
     is_kept: bool,
 }
 
@@ -65,7 +67,7 @@ impl CachedScript {
         heap::block(self.body.len()) + self.program_bytes as usize + SCRIPT_FIXED_BYTES
     }
 
-    /// Bytes that count against `maxmemory-scripts`: those in the machine are included.
+    /// Bytes that count against `maxmemory-scripts`, including the script's bytes in the machine.
     fn bytes_with_machine(&self) -> usize {
         self.bytes() + self.machine_bytes as usize
     }
@@ -88,7 +90,7 @@ pub struct NewScript {
     pub machine_bytes: usize,
     /// The keyed hash of the text, of which the cache uses the low 32 bits.
     pub hash: u64,
-    /// The script comes by SCRIPT LOAD.
+    /// Whether SCRIPT LOAD loads the script.
     pub is_kept: bool,
 }
 
@@ -135,7 +137,7 @@ struct ScriptSlots {
         reason = "a list of scripts themselves would be copied as it grows, and half empty"
     )]
     groups: Vec<Box<[Option<CachedScript>; GROUP]>>,
-    /// The number of slots, free ones included.
+    /// The number of slots, including free slots.
     len: usize,
 }
 
@@ -161,7 +163,7 @@ impl ScriptSlots {
     }
 
     /// The hash of the script's name, from its first digits. A user who may run scripts can construct names
-    /// with equal hashes, which slows look-ups down; the same user can do worse.
+    /// with equal hashes, which slows look-ups down; but scripts allow that user worse things.
     fn sha_hash(&self, slot: u32) -> u32 {
         self.get(slot).map_or(0, |script| hash_of_sha(&script.sha))
     }
@@ -175,7 +177,7 @@ impl ScriptSlots {
 #[inline]
 fn hash_of_sha(sha: &ScriptSha) -> u32 {
     let digits = sha.first_chunk().map_or(0, |digits| u64::from_le_bytes(*digits));
-    // The low four bits of a digit are its value; those of a letter are 1 to 6.
+    // The low four bits of a decimal digit are its value; the low four bits of a letter are 1 to 6.
     let (low, is_letter) = (digits & 0x0f0f_0f0f_0f0f_0f0f, digits >> 6 & 0x0101_0101_0101_0101);
     let values = low + is_letter * 9;
     (values ^ values >> 28) as u32
@@ -204,7 +206,7 @@ impl ScriptCache {
         })
     }
 
-    /// The slot of the script of this name, in letters of either case.
+    /// The slot of the script with this name, whose letters may be of either case.
     #[inline]
     pub fn find_sha(&self, name: &[u8]) -> Option<u32> {
         let name: &ScriptSha = name.try_into().ok()?;
@@ -218,8 +220,9 @@ impl ScriptCache {
         self.scripts.get(slot)
     }
 
-    /// Adds a script whose text is not cached. Returns the slot of the script and the programs of the
-    /// scripts that it displaces: scripts that came by EVAL alone may take `bytes_max` together.
+    /// Adds a script whose text is not cached. Returns the slot of the script, and the programs of the
+    /// scripts that it displaces. Scripts are displaced if those that only EVAL has loaded would
+    /// otherwise be too many, or take more than `bytes_max` together.
     pub fn add(&mut self, new: NewScript, bytes_max: usize) -> (u32, Vec<LoadedChunk>) {
         let NewScript { body, flags, chunk, globals, program_bytes, machine_bytes, hash, is_kept } = new;
         let (sha, hash) = (sha1_hex(&body), hash as u32);
@@ -257,7 +260,7 @@ impl ScriptCache {
         (slot, displaced)
     }
 
-    /// Marks a script as loaded by SCRIPT LOAD: it stays until SCRIPT FLUSH.
+    /// Marks a script as loaded by SCRIPT LOAD, so that it stays until SCRIPT FLUSH.
     pub fn keep(&mut self, slot: u32) {
         if self.get(slot).is_some_and(|script| !script.is_kept) {
             self.unlink(slot);
@@ -402,14 +405,14 @@ mod tests {
             assert!(rig.add_within(number, false, 5 * one).1.is_empty());
         }
         rig.cache.touch(first);
-        // A longer text: displacing one script does not make enough room.
+        // The next script has a longer text, so displacing one script does not make enough room.
         let long = 10_000_000_000;
         assert_eq!(rig.add_within(long, false, 5 * one).1.len(), 2);
         assert!(rig.knows(10) && !rig.knows(11) && !rig.knows(12) && rig.knows(13) && rig.knows(long));
         // A script that is larger than the limit remains alone, because it is about to run.
         assert_eq!(rig.add_within(16, false, 1).1.len(), 4);
         assert!(rig.knows(16) && rig.knows(1_000_000) && rig.cache.get(kept).is_some());
-        // A script named by SCRIPT LOAD no longer counts.
+        // A script that SCRIPT LOAD names no longer counts.
         let last = rig.cache.find_text(16, b"return 16").unwrap();
         rig.cache.keep(last);
         assert!(rig.add_within(17, false, one).1.is_empty());
@@ -423,7 +426,8 @@ mod tests {
         let mut rig = Rig::new();
         let base = rig.vm.bytes();
         for number in 0..100 {
-            // Texts, names, numbers and functions: only a small part of the bytes is program.
+            // The script has texts, names, numbers and functions, so that only a small part of its bytes is
+            // program.
             let texts: String = (0..200).map(|at| format!("t[{at}.5] = 'text {at} of {number}' ")).collect();
             let body = format!("local t = {{}} {texts} return function() return t.name{number} end");
             let program = compile(body.as_bytes(), b"@user_script").unwrap();
@@ -442,7 +446,8 @@ mod tests {
         }
         let all = rig.vm.bytes() - base + rig.cache.footprint();
         assert!((BYTES_MAX / 2..BYTES_MAX + 8192).contains(&all), "{all} bytes of {}", rig.cache.len());
-        // The footprint, which is reported besides the machine's bytes, leaves these bytes out.
+        // The footprint, which is reported in addition to the machine's bytes, does not include the scripts'
+        // bytes in the machine.
         assert!(rig.cache.footprint() < rig.cache.evaluated_bytes - 10_000 * rig.cache.len());
     }
 

@@ -25,23 +25,23 @@ use sluice_commands::Args;
 use sluice_lua::{CodePosition, LineWatch};
 use sluice_resp::Outbox;
 
-/// Nanoseconds between two checks of a stopped run: whether other clients must be answered with BUSY, and
-/// whether the run has lost its client.
+/// Nanoseconds between two checks of a stopped run. A check finds out whether other clients must be
+/// answered with BUSY, and whether the run has lost its client.
 pub const LOOK_NS: u64 = 100_000_000;
-/// The name of EVAL's chunk, the only one whose lines are shown.
+/// The name of the chunk that EVAL runs. The debugger shows only the lines of this chunk.
 const CHUNK: &[u8] = b"@user_script";
 
-/// Bytes of a line that are shown until `maxlen` changes the number.
+/// Number of bytes of a line that are shown until `maxlen` changes this number.
 const SHOWN_BYTES: usize = 256;
-/// The least number, except 0, that `maxlen` sets.
+/// The smallest number, except 0, that `maxlen` sets.
 const SHOWN_BYTES_MIN: usize = 60;
-/// Bytes of a value that are shown with `maxlen 0`, and the greatest number that `maxlen` sets.
+/// Number of bytes of a value that are shown with `maxlen 0`, and the greatest number that `maxlen` sets.
 pub const SHOWN_BYTES_MAX: usize = 1 << 20;
-/// The most breakpoints of a session.
+/// Maximum number of breakpoints in a session.
 const BREAKPOINTS_MAX: usize = 64;
-/// Milliseconds that a run may continue without a stop if `busy-reply-threshold` is 0.
+/// Milliseconds for which a run may continue without a stop if `busy-reply-threshold` is 0.
 const THRESHOLD_MS: u64 = 5000;
-/// Lines before and after the current one that `list` shows.
+/// Number of lines before and after the current line that `list` shows.
 const CONTEXT: u32 = 5;
 /// When more bytes of output than this wait for the client, values and calls are left out until the run
 /// stops.
@@ -50,30 +50,30 @@ const LOG_BYTES_MAX: usize = 4 << 20;
 /// A session of the debugger, for one run of EVAL.
 #[derive(Debug)]
 pub struct Debugger {
-    /// The lines of the script, its first line with `#!` included.
+    /// The lines of the script, including a first line with `#!`.
     source: Vec<Vec<u8>>,
     /// Detects the first instruction of each line.
     watch: LineWatch,
-    /// The line that the run is in, from 1.
+    /// Number of the line in which the run is, counted from 1.
     line: u32,
     /// Whether the run stops at the next line.
     steps: bool,
-    /// The reason of the next stop, if that is not a step or a breakpoint.
+    /// The reason for the next stop, if the reason is neither a step nor a breakpoint.
     reason: Option<&'static str>,
     /// Whether the run is stopped.
     is_stopped: bool,
-    /// The run is about to execute the instruction that it was stopped at.
+    /// Whether the run is about to execute the instruction at which it was stopped.
     leaves_line: bool,
     /// When the run last continued, in ns of the monotonic clock.
     went_on_ns: u64,
-    /// A command that the client called is running.
+    /// Whether a command that the client has called runs.
     pub is_calling: bool,
     /// Whether the client ended the run with `abort`.
     is_aborted: bool,
     breakpoints: Vec<u32>,
-    /// Most bytes of a line that are shown; 0 for no limit.
+    /// Maximum number of bytes of a line that are shown; 0 for no limit.
     shown_bytes: usize,
-    /// The client has received the hint that lines are cut.
+    /// Whether the client has received the hint that long lines are cut off.
     has_told_of_cut: bool,
     /// Output lines that wait to be sent.
     log: Vec<Vec<u8>>,
@@ -82,29 +82,29 @@ pub struct Debugger {
     pub keys: Vec<Vec<u8>>,
     /// The other arguments of EVAL, for programs evaluated by the debugger.
     pub argv: Vec<Vec<u8>>,
-    /// The machine for programs evaluated by the debugger; `None` before the first.
+    /// The machine for programs evaluated by the debugger; `None` before the first program.
     pub aside: Option<Box<ScriptMachine>>,
 }
 
 /// The action that a request to the debugger wants from the engine.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DebugStep {
-    /// No action: the debugger has answered.
+    /// No action, because the debugger has answered.
     Answered,
     /// Resume the run, which continues or ends.
     GoOn,
-    /// Call the command that consists of the words after the first one.
+    /// Call the command that consists of the request's words after the first word.
     Call,
     /// Evaluate this program in the debugger's own machine.
     Evaluate(Vec<u8>),
     /// Print the value of this variable, or of all local variables if there is no name.
     Print(Option<Vec<u8>>),
-    /// Print the functions that are being called.
+    /// Print the functions whose calls have not returned.
     Trace,
 }
 
 impl Debugger {
-    /// A debugger for EVAL with these arguments; `keys` is the number of keys among them.
+    /// A debugger for EVAL with these arguments; `keys` is the number of keys among the arguments.
     pub fn new(args: Args<'_>, keys: usize) -> Debugger {
         let texts = |range: std::ops::Range<usize>| range.map(|at| args.at(at).to_vec()).collect();
         let mut source: Vec<Vec<u8>> = args.at(1).split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
@@ -173,7 +173,7 @@ impl Debugger {
         true
     }
 
-    /// Resumes the run: to the next line if `steps`, else to the next reason to stop.
+    /// Resumes the run. If `steps`, the run stops at the next line, and otherwise at the next reason to stop.
     fn go_on(&mut self, steps: bool, now_ns: u64) {
         self.steps = steps;
         self.is_stopped = false;
@@ -202,7 +202,7 @@ impl Debugger {
         self.log.push(line);
     }
 
-    /// Adds an output line with a value, cut if it is long.
+    /// Adds an output line with a value, and cuts the line off if it is long.
     pub fn print_shortened(&mut self, mut line: Vec<u8>) {
         if self.log_bytes > LOG_BYTES_MAX {
             return;
@@ -218,7 +218,7 @@ impl Debugger {
         }
     }
 
-    /// The most bytes of a value that are worth formatting.
+    /// Maximum number of bytes of a value that need to be formatted.
     pub fn value_bytes(&self) -> usize {
         if self.shown_bytes == 0 { SHOWN_BYTES_MAX } else { self.shown_bytes }
     }
@@ -259,7 +259,8 @@ impl Debugger {
         }
     }
 
-    /// Answers a request, or returns the action that it wants. `words` has at least one word.
+    /// Answers a request of the client, or returns the action that the request wants. `words` has at least
+    /// one word.
     pub fn ask(&mut self, words: &[&[u8]], now_ns: u64) -> DebugStep {
         let is = |names: &[&str]| names.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()));
         let arguments = words.len() - 1;
@@ -321,7 +322,7 @@ impl Debugger {
             }
             None => self.say("<error> Invalid maxlen value."),
         }
-        // A client that sets the length needs no hint that lines are cut.
+        // A client that sets the length needs no hint that long lines are cut off.
         self.has_told_of_cut = true;
     }
 
@@ -391,8 +392,8 @@ impl Debugger {
         }
     }
 
-    /// Adds to the output that a called command was refused, while the client steps or calls: `wire` is the
-    /// error for a client, `told` for the script.
+    /// Adds to the output that a called command was refused, while the client steps or calls. `wire` is the
+    /// error in the form for a client, `told` in the form for the script.
     pub fn show_refusal(&mut self, wire: &[u8], told: &[u8]) {
         if self.shows_calls() {
             let wire = [b"-", wire, b"\r\n"].concat();

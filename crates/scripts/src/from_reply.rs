@@ -1,4 +1,4 @@
-//! Conversion of a command's reply to a Lua value of a script.
+//! Conversion of a command's reply to a Lua value for the script.
 //!
 //! | reply | value |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | verbatim string | table with `verbatim_string`, a table with `format` and `string` |
 //! | map, set | table with `map`, with `set`, a table by key |
 //!
-//! Invariants: (1) the bytes are the engine's own reply; any other bytes become some value or an error, and
-//! the reader does not panic; (2) a large string is shared with the keyspace, not copied; (3) the depth of
-//! recursion is bounded.
+//! Invariants: (1) the bytes are a reply of the engine; other bytes would become some value or an error,
+//! without a panic; (2) a large string is shared with the keyspace, not copied; (3) the depth of recursion
+//! is bounded.
 
 use crate::machine::error_table;
 use sluice_base::Bytes;
@@ -31,13 +31,13 @@ pub struct ReplyValue {
     pub is_error: bool,
 }
 
-/// The deepest nesting of collections in a reply; the engine's replies have at most five levels.
+/// Maximum depth of nested collections in a reply; the engine's replies have at most five levels.
 const DEPTH_MAX: usize = 64;
 
 /// Converts the first reply in an outbox to a value.
 ///
 /// # Errors
-/// `not enough memory`. Cost: O(bytes), without those that are shared.
+/// `not enough memory`. Cost: O(bytes), without the shared bytes.
 pub fn reply_value(outbox: &Outbox, heap: &mut Heap) -> Result<ReplyValue, Fault> {
     let (head, shared) = outbox.parts();
     // Each byte is charged four times, because the smallest elements take only three or four bytes of the
@@ -48,16 +48,16 @@ pub fn reply_value(outbox: &Outbox, heap: &mut Heap) -> Result<ReplyValue, Fault
     Ok(ReplyValue { value: reader.value(heap, 0)?, is_error })
 }
 
-/// A reader of an outbox: its own bytes and the shared values between them.
+/// A reader of an outbox, which consists of bytes and shared values between them.
 struct ReplyReader<'a> {
     head: &'a [u8],
-    /// Shared values that are not read yet, with their positions in the bytes.
+    /// Shared values that are not read yet, with their positions in `head`.
     shared: &'a [(usize, Bytes)],
     at: usize,
 }
 
 impl<'a> ReplyReader<'a> {
-    /// The current line from here on, without its end.
+    /// The rest of the current line, without its line end.
     #[inline]
     fn line(&mut self) -> &'a [u8] {
         let rest = &self.head[self.at.min(self.head.len())..];
@@ -129,7 +129,7 @@ impl<'a> ReplyReader<'a> {
                 }
                 field(heap, b"set", set.into())
             }
-            // Scripts do not see attributes: the value is that of the reply after the attribute.
+            // Scripts do not see attributes, so the value is that of the reply after the attribute.
             b'|' => {
                 let len = usize::try_from(self.number()).unwrap_or(0);
                 for _ in 0..len.saturating_mul(2) {
@@ -231,7 +231,7 @@ mod tests {
     use crate::to_reply::{ReplyConversion, ReplyProgress};
     use sluice_resp::{Protocol, Reply};
 
-    /// A reply converted to a value and back to a reply.
+    /// Converts a reply to a Lua value and the value back to a reply.
     fn there_and_back(write: impl FnOnce(&mut Outbox), as_version: Protocol) -> Vec<u8> {
         let mut machine = ScriptMachine::open(MachineKind::Eval, 64 << 20, false).unwrap();
         let mut outbox = Outbox::new();

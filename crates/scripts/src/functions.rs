@@ -1,7 +1,7 @@
 //! The registry of functions: libraries by name, and their functions by name in any case.
 //!
-//! Invariant: every name in `functions` belongs to a function in `libraries`; of two functions of a library
-//! whose names differ in case alone, `functions` has the first.
+//! Invariant: every name in `functions` belongs to a function in `libraries`; if the names of two functions
+//! of a library differ in case alone, `functions` has the function registered first.
 
 use crate::library::{Library, LibraryFunction, LoadWatch, MachineLimits, library_head, load_library};
 use crate::machine::LibraryImages;
@@ -9,7 +9,7 @@ use sluice_base::{glob, heap};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// The place of a function in the registry.
+/// The position of a function in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionRef {
     /// The slot of the function's library.
@@ -26,13 +26,13 @@ pub struct Functions {
     by_name: BTreeMap<Arc<[u8]>, u32>,
     /// Functions by name, in lower case.
     functions: BTreeMap<Box<[u8]>, FunctionRef>,
-    /// The number of functions, including those that another name hides.
+    /// The number of functions, including functions that are hidden by a name that differs in case alone.
     count: usize,
     /// Bytes of the libraries, without their machines.
     bytes: usize,
-    /// Bytes of the machine that a run has taken out of its library, when last measured.
+    /// Bytes of the machine that a run has taken out of its library, as last measured.
     lent_bytes: usize,
-    /// The images that new machines of libraries are made from.
+    /// The images from which new machines of libraries are made.
     images: LibraryImages,
 }
 
@@ -40,7 +40,7 @@ pub struct Functions {
 pub type LoadedFunctions = Arc<Mutex<Option<Functions>>>;
 
 impl Functions {
-    /// A registry of these libraries, whose names must all differ.
+    /// A registry of the libraries with these codes. The names of all libraries and functions must differ.
     ///
     /// # Errors
     /// The text of the first error, without a code.
@@ -56,12 +56,12 @@ impl Functions {
         Ok(functions)
     }
 
-    /// An empty registry with the same images.
+    /// An empty registry with the images of this one.
     pub fn beside(&self) -> Functions {
         Functions { images: self.images.clone(), ..Functions::default() }
     }
 
-    /// The images that new machines of libraries are made from.
+    /// The images from which new machines of libraries are made.
     pub fn images(&mut self) -> &mut LibraryImages {
         &mut self.images
     }
@@ -97,7 +97,7 @@ impl Functions {
     ///
     /// # Errors
     /// A library of that name exists and `replaces` is false, or another library has a function of the same
-    /// name: nothing was changed.
+    /// name. Nothing was changed.
     pub fn add(&mut self, library: Library, replaces: bool) -> Result<Option<Box<Library>>, Vec<u8>> {
         self.may_load(&library.name, replaces)?;
         self.find_collision(&library, |slot| self.by_name.get(&library.name) == Some(&slot))?;
@@ -109,7 +109,7 @@ impl Functions {
     /// Adds all libraries of another registry. Returns the replaced libraries.
     ///
     /// # Errors
-    /// As [`Functions::add`]: nothing was changed.
+    /// As for [`Functions::add`]. Nothing was changed.
     pub fn join(&mut self, other: Functions, replaces: bool) -> Result<Functions, Vec<u8>> {
         if let Some(name) = other.by_name.keys().find(|name| !replaces && self.by_name.contains_key(*name)) {
             return Err([b"Library ", &**name, b" already exists"].concat());
@@ -129,7 +129,7 @@ impl Functions {
         Ok(replaced)
     }
 
-    /// Removes a library and its functions. Returns the library, or `None` if there is none of that name.
+    /// Removes a library and its functions. Returns the library, or `None` if no library has that name.
     pub fn remove(&mut self, name: &[u8]) -> Option<Box<Library>> {
         let slot = self.by_name.remove(name)?;
         let library = self.libraries.get_mut(slot as usize)?.take()?;
@@ -155,8 +155,8 @@ impl Functions {
         self.libraries[slot as usize] = Some(library);
     }
 
-    /// Checks that no function of the library has the name of a function that stays. `leaves`: whether the
-    /// library in a slot will be removed.
+    /// Checks that no function of the library has the name of a function that stays. `leaves` returns
+    /// whether the library in a slot will be removed.
     fn find_collision(&self, library: &Library, leaves: impl Fn(u32) -> bool) -> Result<(), Vec<u8>> {
         let collides = |function: &&LibraryFunction| {
             let found = self.functions.get(&*function.name.to_ascii_lowercase());
@@ -168,7 +168,8 @@ impl Functions {
         }
     }
 
-    /// The function of a name in any case. As in the reference, `name` ends at its first zero byte.
+    /// The function with this name, whose letters may be of either case. As in the reference, `name` ends at
+    /// its first zero byte.
     pub fn find(&self, name: &[u8]) -> Option<FunctionRef> {
         let name = sluice_commands::until_zero(name);
         if let Some(found) = self.functions.get(name) {
@@ -187,12 +188,12 @@ impl Functions {
         self.libraries.get(slot as usize)?.as_deref()
     }
 
-    /// The library in a slot, for taking its machine or giving it back.
+    /// The library in a slot, for taking its machine or putting the machine back.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut Library> {
         self.libraries.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// The function at a place that [`Functions::find`] returned.
+    /// The function at a position that [`Functions::find`] returned.
     pub fn function(&self, found: FunctionRef) -> Option<&LibraryFunction> {
         self.get(found.library)?.functions.get(found.index as usize)
     }
@@ -219,24 +220,25 @@ impl Functions {
         self.by_name.len()
     }
 
-    /// The number of functions, including those that another name hides.
+    /// The number of functions, including functions that are hidden by a name that differs in case alone.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Records the size in bytes of the machine that a run has taken; 0 when it is back.
+    /// Records the size in bytes of the machine that a run has taken; 0 when the machine is back in its
+    /// library.
     pub fn note_lent(&mut self, bytes: usize) {
         self.lent_bytes = bytes;
     }
 
-    /// Limits the memory of every library's machine to `bytes`, except of a machine that a run has taken.
+    /// Limits the memory of every library's machine to `bytes`, except a machine that a run has taken.
     /// O(libraries).
     pub fn set_limit(&mut self, bytes: usize) {
         let libraries = self.libraries.iter_mut().flatten();
         libraries.filter_map(|library| library.machine.as_mut()).for_each(|machine| machine.set_limit(bytes));
     }
 
-    /// Bytes of all libraries' machines, the one of a run included. O(libraries).
+    /// Bytes of all libraries' machines, including the machine that a run has taken. O(libraries).
     pub fn machine_bytes(&self) -> usize {
         let machines = self.libraries.iter().flatten().filter_map(|library| library.machine.as_ref());
         machines.map(|machine| machine.bytes()).sum::<usize>() + self.lent_bytes

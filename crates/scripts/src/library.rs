@@ -12,26 +12,26 @@ use sluice_commands::until_zero;
 use sluice_lua::{Fault, Heap, Kind, LoadedChunk, Pinned, RunLimit, RunOutcome, TableRef, Value, compile_as};
 use std::sync::Arc;
 
-/// The most functions that a client's library registers. There is a limit because their names are sorted in
-/// one step.
+/// Maximum number of functions that a client's library registers. There is a limit because their names are
+/// sorted in one step.
 const FUNCTIONS_MAX: usize = 10_000;
 
-/// The most flags, and the most named arguments, of a function of a client's library. There is a limit
-/// because they are read in one step.
+/// Maximum number of flags, and maximum number of named arguments, of a function of a client's library.
+/// There is a limit because all of them are read in one step.
 const WORDS_MAX: usize = 1000;
 
-/// Bytes of a word in the arguments of `server.register_function` that are looked at. Every known word is
-/// shorter.
+/// Number of bytes of a word in the arguments of `server.register_function` that are examined. All known
+/// words are shorter.
 const WORD_BYTES_MAX: usize = 64;
 
-/// The most lines that a library logs while it is loaded.
+/// Maximum number of lines that a library logs while it is loaded.
 const LINES_MAX: u32 = 100;
 
 /// Nanoseconds after which the log reports that the program of an already accepted library still runs. The
 /// report is repeated whenever the program's time has doubled.
 const SAID_NS: u64 = 10_000_000_000;
 
-/// Approximate upper bound of the compiler's bytes for a byte of a program.
+/// For each byte of a program, the compiler needs at most about this many bytes of memory.
 const COMPILED_PER_BYTE: usize = 16;
 
 /// The error for a client whose library runs for too long while it is loaded.
@@ -42,7 +42,7 @@ pub(crate) const LOAD_TIMEOUT: &[u8] = b"Error registering functions: ERR FUNCTI
 pub struct LibraryHead {
     /// The library's name: letters, digits and underscores.
     pub name: Vec<u8>,
-    /// Bytes of the first line, without its end; the program follows.
+    /// Length in bytes of the first line, without its line end; the program follows.
     pub len: usize,
 }
 
@@ -97,7 +97,7 @@ fn is_name(name: &[u8]) -> bool {
 pub struct LibraryFunction {
     /// The function's name, in its original case.
     pub name: Arc<[u8]>,
-    /// The description that the library gave; `None` if it gave none.
+    /// The description that the registration gave, if any.
     pub description: Option<Box<[u8]>>,
     /// The flags that the registration gave.
     pub flags: ScriptFlags,
@@ -119,13 +119,13 @@ impl LibraryFunction {
 pub struct Library {
     /// The library's name, in its original case.
     pub name: Arc<[u8]>,
-    /// The library's text, the first line included.
+    /// The library's text, including the first line.
     pub code: Arc<[u8]>,
     /// The functions in the order of registration.
     pub functions: Vec<LibraryFunction>,
     /// Approximate bytes of the compiled functions.
     function_bytes: usize,
-    /// The library's machine; `None` while a run has it.
+    /// The library's machine; `None` while a run has taken it.
     pub machine: Option<Box<ScriptMachine>>,
 }
 
@@ -137,30 +137,32 @@ impl Library {
     }
 }
 
-/// The options of loading a library: the limit of its Lua machine, whether that has the insecure functions of
-/// old versions, and whether a client asks for the load.
+/// The options of loading a library: the memory limit of its Lua machine, whether the machine has the
+/// insecure functions of old versions, and whether a client asks for the load.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineLimits {
-    /// The most bytes that a machine may use.
+    /// Maximum memory of a machine in bytes.
     pub bytes: usize,
     /// `lua-enable-insecure-api`: whether `getfenv`, `setfenv` and `newproxy` exist.
     pub is_insecure: bool,
-    /// Whether a client asks for the load. A library that was accepted before, and now comes from a file or
-    /// the primary, is not subject to the limits on clients' requests.
+    /// Whether a client asks for the load. A library that was accepted earlier, and now comes from a file
+    /// or the primary, is not subject to the limits on clients' requests.
     pub is_wish: bool,
 }
 
 impl MachineLimits {
-    /// The limit in bytes for libraries from the primary or from a log that is replayed: practically none.
+    /// The memory limit in bytes for libraries from the primary or from a log that is replayed. In effect
+    /// there is no limit.
     pub(crate) const ACCEPTED_BYTES: usize = usize::MAX / 2;
 
-    /// The least limit in bytes of a library from a file while it is loaded.
+    /// The memory limit in bytes, at least, of a library from a file while the library is loaded.
     ///
-    /// Loading a library runs its program, which may never end: without a limit a file could take all
-    /// memory of the computer, and the kernel would kill the server without a message. A server with the
-    /// defaults accepts libraries that need 1 GiB. The limit is twice that, or `script-memory-limit` if
-    /// that is higher. A library that was accepted under a higher limit needs that limit at the next start.
-    /// A start that refuses a library logs the reason, and changes no file.
+    /// Loading a library runs its program, which may never end. Without a limit a file could take all
+    /// memory of the computer, and the kernel would kill the server without a message. With the default
+    /// configuration, a server accepts libraries that need 1 GiB. The limit is twice that, or
+    /// `script-memory-limit` if that setting is higher. A library that was accepted under a higher limit
+    /// needs that limit at the next start. A start that refuses a library logs the reason, and changes no
+    /// file.
     pub(crate) const FILE_BYTES_MIN: usize = 2 << 30;
 
     /// These limits without a bound on bytes, for libraries that the primary has accepted.
@@ -183,7 +185,7 @@ pub trait LoadWatch {
     fn log(&mut self, level: LogLevel, line: &str);
 }
 
-/// A library that is being loaded: its program runs, and registers functions.
+/// A library that is being loaded, while its program runs and registers functions.
 #[derive(Debug)]
 pub struct LibraryLoad {
     /// The library's name, from its first line.
@@ -199,7 +201,7 @@ pub struct LibraryLoad {
     function_bytes: usize,
     /// Whether an existing library of the same name is replaced.
     pub replaces: bool,
-    /// Nanoseconds that are left for the program; `u64::MAX`: no limit.
+    /// Nanoseconds that are left for the program; `u64::MAX` if there is no limit.
     pub ns_left: u64,
     /// The number of lines that the program has logged.
     lines: u32,
@@ -213,7 +215,7 @@ impl LibraryLoad {
         heap::boxed::<LibraryLoad>() + self.name.len() + self.code.len() + self.bytes + self.program_bytes
     }
 
-    /// Compiles a library, in a new Lua machine. [`LibraryLoad::start`] starts its program.
+    /// Compiles a library in a new Lua machine. [`LibraryLoad::start`] then starts the library's program.
     ///
     /// # Errors
     /// The text of the error, without a code.
@@ -284,8 +286,8 @@ impl LibraryLoad {
         }
     }
 
-    /// Serves a request of the program for `server.log`. Lines beyond `LINES_MAX` are left out; the
-    /// log says so once.
+    /// Serves a request of the program for `server.log`. Lines beyond `LINES_MAX` are left out, and one
+    /// line of the log reports this.
     pub fn log(&mut self, machine: &mut ScriptMachine, write: &mut dyn FnMut(LogLevel, &str)) {
         self.lines = self.lines.saturating_add(1);
         if self.lines <= LINES_MAX {
@@ -339,7 +341,7 @@ impl LibraryLoad {
                 RunOutcome::Call(code) => match ScriptRequest::of(code) {
                     Some(ScriptRequest::RegisterFunction) => self.register(machine),
                     Some(ScriptRequest::Log) => self.log(machine, &mut |level, line| watch.log(level, line)),
-                    // The program of a library sees no other function that makes a request.
+                    // A library's program cannot call any other function that makes a request.
                     _ => answer_nothing(machine),
                 },
             }
@@ -349,8 +351,8 @@ impl LibraryLoad {
     /// The loaded library, after its program has ended. The caller puts `machine` into it.
     ///
     /// # Errors
-    /// The text of the error, without a code: a function's name is not allowed or exists twice, or
-    /// there is no function.
+    /// The text of the error, without a code: a function's name is not allowed or exists twice, or no
+    /// function was registered.
     pub fn finish(self, machine: &mut ScriptMachine) -> Result<Library, Vec<u8>> {
         let LibraryLoad { name, code, functions, chunk, function_bytes, .. } = self;
         machine.end_load();
@@ -424,8 +426,8 @@ fn load_in_one_go(
     load.start(&mut machine);
     load.run(&mut machine, watch)?;
     let library = load.finish(&mut machine)?;
-    // The machine's stack is dropped, because the functions of all libraries use one stack, kept between
-    // runs in `RunBuffers`.
+    // The machine's stack is dropped, because the functions of all libraries use one stack, which is kept
+    // in `RunBuffers` between runs.
     drop(machine.vm.take_stack());
     Ok(Library { machine: Some(machine), ..library })
 }
@@ -468,8 +470,8 @@ fn text_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
     })
 }
 
-/// A word to be looked up, in lower case: the text up to its first zero byte, cut if longer than
-/// any known word. `None` for a value that is neither a string nor a number.
+/// A word to be looked up, in lower case: the text up to its first zero byte, cut off if the text is
+/// longer than any known word. `None` for a value that is neither a string nor a number.
 fn word_of(heap: &mut Heap, value: Value) -> Option<Vec<u8>> {
     let text = match value.as_number() {
         Some(number) => heap.number_string(number).ok()?.as_str(),

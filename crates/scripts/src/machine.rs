@@ -15,12 +15,12 @@ use sluice_lua::{
     Vm, VmImage,
 };
 
-/// A request of a script to the server, by the function that the script called.
+/// A request of a script to the server. There is one variant for each function that makes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptRequest {
-    /// `server.call`: run a command; an error is raised in the script.
+    /// `server.call`: run a command; an error reply is raised as an error in the script.
     Call,
-    /// `server.pcall`: run a command; an error is returned to the script.
+    /// `server.pcall`: run a command; an error reply is returned to the script.
     Pcall,
     /// `server.log`: write a line to the server's log.
     Log,
@@ -76,10 +76,10 @@ pub struct ScriptMachine {
     pub keys: Option<Global>,
     /// The global `ARGV`; `None` in a library's machine.
     pub argv: Option<Global>,
-    /// The globals that a library's functions see when they run; while the library is loaded it sees
-    /// others. `None` for EVAL.
+    /// The globals that a library's functions see when they run. While the library is loaded, its program
+    /// sees other globals. `None` for EVAL.
     pub run_globals: Option<TableRef>,
-    /// The most bytes that the machine may use.
+    /// Maximum memory of the machine in bytes.
     pub limit: usize,
     /// Whether the machine has the functions of `lua-enable-insecure-api`.
     pub is_insecure: bool,
@@ -87,8 +87,8 @@ pub struct ScriptMachine {
     pub chunk_name: Arc<ChunkName>,
 }
 
-/// Which of the globals `KEYS` and `ARGV` a script can read. A global that it cannot read need not be made
-/// for a run.
+/// Which of the globals `KEYS` and `ARGV` a script can read. A global that the script cannot read need not
+/// be made for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalsRead {
     /// Whether the script can read `KEYS`.
@@ -102,7 +102,8 @@ impl GlobalsRead {
     pub const ALL: GlobalsRead = GlobalsRead { keys: true, argv: true };
 }
 
-/// Names that give access to any global: the table of globals, compiling text, environments.
+/// Names that give access to any global, because they stand for the table of globals, or for functions that
+/// compile text or return an environment.
 const ANY_GLOBAL: [&[u8]; 5] = [b"_G", b"load", b"loadstring", b"getfenv", b"setfenv"];
 
 /// State of the generator of `math.random` when the server starts.
@@ -114,7 +115,7 @@ impl ScriptMachine {
         self.vm.footprint()
     }
 
-    /// Which of `KEYS` and `ARGV` a script can read, by the texts that occur in its program.
+    /// Which of `KEYS` and `ARGV` a script can read, judged by the texts that occur in the script's program.
     pub fn globals_of(&self, chunk: LoadedChunk) -> GlobalsRead {
         let mut read = GlobalsRead { keys: false, argv: false };
         let is_known = self.vm.visit_texts(chunk, &mut |text| {
@@ -125,14 +126,14 @@ impl ScriptMachine {
         if is_known { read } else { GlobalsRead::ALL }
     }
 
-    /// Sets the most bytes that the machine may use.
+    /// Sets the maximum memory of the machine in bytes.
     pub fn set_limit(&mut self, bytes: usize) {
         self.vm.set_limit(bytes);
         self.limit = bytes;
     }
 
     /// Opens a machine that has the Lua libraries for scripts and the server's functions, and may use `limit`
-    /// bytes. `is_insecure`: with `getfenv`, `setfenv` and `newproxy`.
+    /// bytes. `is_insecure`: whether the machine also has `getfenv`, `setfenv` and `newproxy`.
     ///
     /// # Errors
     /// The limit is too small for Lua's standard libraries.
@@ -171,7 +172,7 @@ impl ScriptMachine {
         Ok(ScriptMachine { vm, keys, argv, run_globals, limit, is_insecure, chunk_name })
     }
 
-    /// Ends the loading of the library: its functions see all globals from now on.
+    /// Ends the loading of the library, so that its functions see all globals from now on.
     pub(crate) fn end_load(&mut self) {
         if let Some(all) = self.run_globals {
             self.vm.replace_globals(all);
@@ -179,7 +180,7 @@ impl ScriptMachine {
     }
 }
 
-/// The part that the machines of all libraries share; it is made for the first library.
+/// The part that the machines of all libraries share. It is made when the first library is loaded.
 #[derive(Clone, Debug)]
 struct LibraryImage {
     vm: VmImage,
@@ -187,7 +188,8 @@ struct LibraryImage {
     chunk_name: Arc<ChunkName>,
 }
 
-/// Images for libraries' machines: without, and with the functions of `lua-enable-insecure-api`.
+/// Images for libraries' machines: the first without the functions of `lua-enable-insecure-api`, the second
+/// with them.
 #[derive(Clone, Debug, Default)]
 pub struct LibraryImages([Option<LibraryImage>; 2]);
 
@@ -208,7 +210,7 @@ impl LibraryImages {
         Ok(ScriptMachine { vm, keys: None, argv: None, run_globals, limit, is_insecure, chunk_name })
     }
 
-    /// Takes the images of `other` that are missing here.
+    /// Takes from `other` the images that are missing here.
     pub(crate) fn adopt(&mut self, other: LibraryImages) {
         for (own, other) in self.0.iter_mut().zip(other.0) {
             if own.is_none() {
@@ -347,11 +349,11 @@ impl Receivers {
     pub const AOF: u8 = 1;
     /// The bit of the replicas.
     pub const REPLICAS: u8 = 2;
-    /// Both bits: the append-only file and the replicas.
+    /// The bits of both the append-only file and the replicas.
     pub const ALL: u8 = Receivers::AOF | Receivers::REPLICAS;
 }
 
-/// A version as one number, a byte for each part.
+/// A version as one number that has a byte for each part.
 fn version_number(version: &str) -> i32 {
     version.split('.').fold(0, |number, part| number << 8 | part.parse::<i32>().unwrap_or(0))
 }
@@ -398,7 +400,7 @@ fn table_of_error(heap: &mut Heap, told: Vec<u8>) -> Result<TableRef, Fault> {
     Ok(table)
 }
 
-/// The two parts of an error's text that together are `err`: the code with a space, and the message.
+/// The code with a space, and the message, which together are the text of the field `err`.
 fn told_parts(text: &[u8]) -> [&[u8]; 2] {
     let text = until_zero(text);
     match text.strip_prefix(b"-") {
@@ -410,7 +412,8 @@ fn told_parts(text: &[u8]) -> [&[u8]; 2] {
     }
 }
 
-/// Bytes of the code at the start of a text and of the space after it; 0 if the text has no space.
+/// Length in bytes of the code at the start of a text, including the space after the code; 0 if the text has
+/// no space.
 fn code_len(text: &[u8]) -> usize {
     memchr::memchr(b' ', text).map_or(0, |space| space + 1)
 }
@@ -425,7 +428,7 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// An error to be thrown, with the table of [`error_table`] as its value.
+/// An error to be raised in the script, with the table of [`error_table`] as its value.
 #[cold]
 pub fn thrown(heap: &mut Heap, text: &[u8]) -> Fault {
     error_table(heap, text).map_or_else(|fault| fault, |table| Fault::value(table.into()))
@@ -459,7 +462,8 @@ fn acl_check_cmd(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     }
 }
 
-/// `server.log`: joins the strings and numbers after the level with spaces, each up to its first zero byte.
+/// `server.log`: joins the strings and numbers after the level with spaces. Each is cut off at its first zero
+/// byte.
 fn log(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     if ctx.count() < 2 {
         return Err(thrown(ctx.heap, b"server.log() requires two arguments or more."));
@@ -524,10 +528,10 @@ fn set_repl(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     request_with(ctx, ScriptRequest::SetRepl, flags)
 }
 
-/// Bytes of a long text that are processed between two checks of the budget.
+/// Number of bytes of a long text that are processed between two checks of the budget.
 const PIECE: usize = 64 << 10;
 
-/// The digest of a text so far, and the number of bytes in it.
+/// The digest of the bytes of a text that were processed so far, and the number of these bytes.
 struct Digesting(Sha1, usize);
 
 fn sha1hex(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
@@ -586,8 +590,8 @@ fn is_one_text(ctx: &Ctx<'_>) -> bool {
     ctx.count() == 1 && ctx.arg(1).is_str()
 }
 
-/// An error's text under construction: the bytes so far, and the ranges of the argument that are
-/// still to be copied.
+/// An error's text that is being made: its bytes so far, and the ranges of the argument that are still to
+/// be copied.
 struct ErrorText {
     told: Vec<u8>,
     parts: [Range<usize>; 2],
@@ -605,7 +609,8 @@ fn error_reply(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
         let table = error_table(ctx.heap, &coded)?;
         return ctx.one(table.into());
     }
-    // The bounds of a long text are searched in one step, at memory speed; the text is copied in pieces.
+    // The positions at which a long text is cut are searched in one step, at memory speed; the text itself is
+    // copied in pieces.
     let bytes = until_zero(bytes);
     let start = usize::from(bytes.starts_with(b"-"));
     let code = code_len(&bytes[start..]);
@@ -662,8 +667,8 @@ fn status_reply(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     ctx.one(table.into())
 }
 
-/// The reference's error handler, for scripts that call it by its name. In this program the chunk and the
-/// line are added to uncaught errors elsewhere, so this function adds neither.
+/// The reference's error handler, for scripts that call it by its name. In this server other code adds
+/// the chunk and the line to uncaught errors, so this function adds neither.
 fn error_handler(ctx: &mut Ctx<'_>) -> Result<NativeStep, Fault> {
     let error = ctx.arg(1);
     if error.is_table() {
@@ -691,7 +696,7 @@ pub fn log_line(machine: &mut ScriptMachine) -> (LogLevel, String) {
     (level, String::from_utf8_lossy(text).into_owned())
 }
 
-/// The most bytes of a line that a script logs.
+/// Maximum length in bytes of a line that a script logs.
 const LOG_BYTES_MAX: usize = 1023;
 
 /// The first argument of the request; the native function has made sure that it is a number.
@@ -708,7 +713,7 @@ fn c_int(number: f64) -> i32 {
     if (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&whole) { whole as i32 } else { i32::MIN }
 }
 
-/// Makes a request with the first argument replaced by `number`, which the caller has checked.
+/// Makes a request whose first argument is replaced by `number`. The caller has checked `number`.
 fn request_with(ctx: &mut Ctx<'_>, request: ScriptRequest, number: i32) -> Result<NativeStep, Fault> {
     ctx.set(1, Value::number(f64::from(number)));
     Ok(NativeStep::Request(request as u32))
@@ -768,7 +773,7 @@ mod tests {
         }
     }
 
-    /// The answer of a script that gets `units` of the budget at a time.
+    /// The result of a script that gets `units` of the budget at a time.
     #[expect(clippy::disallowed_methods, reason = "a program of one's own needs no clock")]
     fn answer(script: &str, units: u64) -> String {
         let mut machine = ScriptMachine::open(MachineKind::Eval, 64 << 20, false).unwrap();
@@ -787,7 +792,8 @@ mod tests {
 
     #[test]
     fn long_texts_are_digested_and_told_in_pieces_as_in_one_step() {
-        // Lengths around that of a piece, with everything that an error's text may begin and end with.
+        // The texts have lengths around the length of a piece, and all beginnings and ends that an error's
+        // text may have.
         for len in [PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7] {
             let text = "text-".repeat(len / 5 + 1)[..len].to_owned();
             let program =

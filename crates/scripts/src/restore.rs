@@ -1,4 +1,4 @@
-//! FUNCTION RESTORE in progress: its libraries are loaded one after the other.
+//! The state of FUNCTION RESTORE while its libraries are loaded one after the other.
 
 use crate::functions::Functions;
 use crate::library::{LibraryLoad, MachineLimits, library_head};
@@ -11,11 +11,12 @@ use std::sync::Arc;
 /// The state of FUNCTION RESTORE while the program of one of its libraries runs.
 #[derive(Debug)]
 pub struct RestoreRun {
-    /// The texts of the libraries still to be loaded; the last may be an error of the payload.
+    /// The texts of the libraries that are still to be loaded. The last element may be an error of the
+    /// payload.
     pub codes: VecDeque<Result<Arc<[u8]>, CmdError>>,
     /// The libraries whose programs have run.
     pub restored: Functions,
-    /// What happens to existing libraries.
+    /// How existing libraries are treated.
     pub policy: RestorePolicy,
     /// The limits of the libraries' machines.
     pub limits: MachineLimits,
@@ -31,7 +32,7 @@ impl RestoreRun {
         LibraryLoad::begin(head, code, false, self.limits, images).map(Some).map_err(without_code)
     }
 
-    /// Approximate bytes of the restore, the machines of the loaded libraries included.
+    /// Approximate bytes of memory of the restore, including the machines of the loaded libraries.
     pub fn footprint(&self) -> usize {
         let codes: usize = self.codes.iter().flatten().map(|code| code.len()).sum();
         heap::boxed::<RestoreRun>() + codes + self.restored.footprint() + self.restored.machine_bytes()

@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// is paused.
 #[derive(Debug)]
 pub struct ScriptRun {
-    /// The machine that executes the run. The run has it until the run ends.
+    /// The machine that executes the run, and that belongs to the run until the run ends.
     pub machine: Box<ScriptMachine>,
-    /// The kind of code, and its slot in the cache or registry.
+    /// The kind of code that the run executes, and the slot of the code in the cache or registry.
     pub what: ScriptKind,
     /// The name for the log, INFO and FUNCTION STATS.
     pub name: RunName,
@@ -28,17 +28,17 @@ pub struct ScriptRun {
     pub command: Vec<Vec<u8>>,
     /// The permissions of the run.
     pub rights: ScriptRights,
-    /// The run has called a command that writes, and must not be killed any more.
+    /// Whether the run has called a command that writes, and therefore must not be killed any more.
     pub has_written: bool,
     /// The settings that the script has made for its calls.
     pub settings: CallSettings,
     /// When the run began, in ns of the monotonic clock.
     pub began_ns: u64,
-    /// Processor time of the earlier slices, in ns.
+    /// Processor time that the earlier slices took, in ns.
     pub spent_ns: u64,
     /// The index of the client's selected database.
     pub db: usize,
-    /// Memory for the run's calls.
+    /// Buffers for the commands that the run calls.
     pub buffers: Box<RunBuffers>,
     /// The conversion of the result to a reply; `None` before the script has returned.
     pub result: Option<ReplyConversion>,
@@ -46,19 +46,19 @@ pub struct ScriptRun {
     pub reply: Outbox,
     /// The library that is being loaded, if the run executes a library's program.
     pub library: Option<Box<LibraryLoad>>,
-    /// The FUNCTION RESTORE that the load of this library is part of.
+    /// The FUNCTION RESTORE of which the load of this library is a part, if any.
     pub restore: Option<Box<RestoreRun>>,
     /// The debugger session of the run's client.
     pub debugger: Option<Box<Debugger>>,
 }
 
-/// The cluster slot that the calls of a run are restricted to.
+/// The cluster slot to which the calls of a run are restricted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunSlot {
     #[default]
-    /// No restriction: the keys of each call may be in another slot.
+    /// No restriction, so that the keys of each call may be in another slot.
     Any,
-    /// The slot of the first call that has keys; that call changes this to `Of`.
+    /// The slot of the first call that has keys. That call changes this value to `Of`.
     OfFirstCall,
     /// This slot, for all calls with keys.
     Of(u16),
@@ -77,7 +77,7 @@ impl RunSlot {
 /// Settings of a script for the commands that it calls.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSettings {
-    /// `server.setresp(3)`: replies to the script are in RESP3.
+    /// `server.setresp(3)`: whether replies to the script are in RESP3.
     pub is_resp3: bool,
     /// `server.set_repl`: who receives the script's changes.
     pub receivers: Receivers,
@@ -104,7 +104,7 @@ impl ScriptRun {
 /// The name of a run. A script's name is copied into an `Arc` only when the run is shown to others.
 #[derive(Clone, Debug)]
 pub enum RunName {
-    /// A script of EVAL, by its SHA-1.
+    /// A script of EVAL, which is named by its SHA-1.
     Sha(ScriptSha),
     /// The name of a function or a library.
     Of(Arc<[u8]>),
@@ -134,24 +134,24 @@ pub enum ScriptKind {
 /// The permissions and conditions of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptRights {
-    /// The run may not call commands that write.
+    /// Whether the run must not call commands that write.
     pub is_read_only: bool,
-    /// The run may continue when the memory is full.
+    /// Whether the run may continue when the memory is full.
     pub allows_oom: bool,
-    /// The memory was full when the run began.
+    /// Whether the memory was full when the run began.
     pub is_full: bool,
     /// The command comes from this server's primary or from a log that is replayed, so the run
     /// must not be refused.
     pub is_replicated: bool,
     /// The run may be paused and continued later.
     pub may_stand_still: bool,
-    /// The cluster slot that the calls are restricted to.
+    /// The cluster slot to which the run's calls are restricted.
     pub slot: RunSlot,
 }
 
 impl ScriptRights {
-    /// Lifts the memory limit for a script from the primary or a replayed log: a failure here would
-    /// make the data differ.
+    /// Lifts the memory limit for a script from the primary or a replayed log, because the data would
+    /// differ if such a script failed here.
     pub fn lift_limit(self, machine: &mut ScriptMachine) {
         if self.is_replicated {
             machine.set_limit(MachineLimits::ACCEPTED_BYTES);
@@ -162,7 +162,7 @@ impl ScriptRights {
 /// The result of a slice of a run.
 #[derive(Debug)]
 pub enum ScriptProgress {
-    /// The run has ended: its reply is written, or this is the error.
+    /// The run has ended. Its reply is written, or this is the error.
     Ended(sluice_commands::Run),
     /// The run is paused at the end of its slice.
     StandsStill,
@@ -171,16 +171,16 @@ pub enum ScriptProgress {
 /// How EVAL or EVALSHA names its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvalKind {
-    /// EVAL: by the script's text.
+    /// EVAL names the script by its text.
     Text,
-    /// EVALSHA: by the SHA-1 of the script's text.
+    /// EVALSHA names the script by the SHA-1 of its text.
     Sha,
 }
 
 /// Error of EVALSHA for a digest that is not in the cache.
 pub const NO_SCRIPT: CmdError = CmdError::text("NOSCRIPT No matching script.");
 
-/// The number of keys, from the argument before the keys. Errors: the argument is not an integer, is
+/// The number of keys, from the argument before the keys. Errors: the argument is not an integer, or is
 /// negative, or exceeds the number of arguments after it.
 pub fn key_count(args: Args<'_>) -> Result<usize, CmdError> {
     let count = args.int(2)?;
@@ -216,7 +216,8 @@ pub fn start_script(
     Ok(())
 }
 
-/// Starts a function with its two arguments: the table of keys and the table of other arguments.
+/// Starts a function with two arguments, the table of keys and the table of the other arguments, as far as
+/// the function has parameters.
 ///
 /// # Errors
 /// `not enough memory`.
@@ -229,8 +230,8 @@ pub fn start_function(
 ) -> Result<(), Fault> {
     machine.vm.heap().host.clock = now.mono_ns as f64 / 1e9;
     let function = machine.vm.pinned(callback);
-    // A function gets only as many tables as it has parameters, because many functions take only the first or
-    // none.
+    // A function gets only as many tables as it has parameters, because many functions take only the first
+    // table or none.
     let params = machine.vm.params_of(function);
     let mut tables = [Value::NIL; 2];
     let ranges = [3..3 + keys, 3 + keys..args.len()];
@@ -242,10 +243,10 @@ pub fn start_function(
     Ok(())
 }
 
-/// The most values of a table that are made without a check of the memory limit first.
+/// A table of more values than this is made only after a check of the memory limit.
 const LIST_FREE: usize = 512;
 
-/// A table of the arguments in a range.
+/// Makes a table of the arguments in a range.
 fn list(heap: &mut sluice_lua::Heap, args: Args<'_>, range: std::ops::Range<usize>) -> Result<Value, Fault> {
     if range.len() > LIST_FREE {
         heap.room(range.len().saturating_mul(size_of::<Value>()))?;

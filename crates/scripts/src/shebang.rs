@@ -17,7 +17,8 @@ impl ScriptFlags {
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
     /// `no-cluster`: the script refuses to run in cluster mode.
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
-    /// A script without a first line of this kind: the rules of versions without flags apply.
+    /// The flag of a script without a first line of this kind. For such a script the rules of versions that
+    /// had no flags apply.
     pub const COMPATIBLE: ScriptFlags = ScriptFlags(1 << 4);
     /// `allow-cross-slot-keys`: the script may use keys of several slots.
     pub const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(1 << 5);
@@ -31,13 +32,13 @@ impl ScriptFlags {
         ("allow-cross-slot-keys", ScriptFlags::ALLOW_CROSS_SLOT_KEYS),
     ];
 
-    /// Whether all of `other` are set.
+    /// Whether all flags of `other` are set.
     #[inline]
     pub const fn has(self, other: ScriptFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The flags of both.
+    /// The flags that are set in at least one of the two.
     pub(crate) const fn or(self, other: ScriptFlags) -> ScriptFlags {
         ScriptFlags(self.0 | other.0)
     }
@@ -53,7 +54,7 @@ impl ScriptFlags {
 pub struct ScriptHead {
     /// The flags that the line declares.
     pub flags: ScriptFlags,
-    /// Bytes of the first line, without its end; the program follows.
+    /// Length in bytes of the first line, without its line end; the program follows.
     pub len: usize,
 }
 
@@ -92,7 +93,8 @@ pub fn script_head(body: &[u8]) -> Result<ScriptHead, Vec<u8>> {
     }
 }
 
-/// Whether a command runs a script, whose flags count instead of the command's own.
+/// Whether a command runs a script or function, so that the flags of the script count and not the flags of
+/// the command.
 pub fn runs_script(spec: &Spec) -> bool {
     SCRIPTS.iter().any(|script| script.id == spec.id)
 }

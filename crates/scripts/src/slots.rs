@@ -1,5 +1,5 @@
 //! A hash table of slot numbers, which are indices in a list of the caller. The keys are in that list, so
-//! the table needs only four bytes for each slot, and some empty places.
+//! the table needs only four bytes for each slot, plus some empty places.
 
 /// An empty place of the table.
 const EMPTY: u32 = u32::MAX;
@@ -35,7 +35,7 @@ impl SlotIndex {
         (place + 1) & self.places.len().wrapping_sub(1)
     }
 
-    /// The slot with this hash for which `is_it` is true; `None` if there is none.
+    /// The slot with this hash for which `is_it` is true, if there is one.
     #[inline]
     pub(crate) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut place = self.home(hash);
@@ -70,8 +70,8 @@ impl SlotIndex {
         self.places[place] = slot;
     }
 
-    /// Removes a slot with this hash, if it is in the table. Moves later slots up, so that
-    /// look-ups find them.
+    /// Removes a slot with this hash, if it is in the table. Moves slots that follow it forward, so that
+    /// look-ups still find them.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32, hash_of: impl Fn(u32) -> u32) {
         let mut place = self.home(hash);
         while self.places.get(place).is_some_and(|found| *found != slot) {
@@ -88,7 +88,7 @@ impl SlotIndex {
         while self.places[next] != EMPTY {
             let mask = self.places.len() - 1;
             let home = self.home(hash_of(self.places[next]));
-            // The slot may move up unless the move would put it before the place at which a look-up of its
+            // The slot may move forward unless it would then be before the place at which a look-up of its
             // hash begins.
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(place) & mask {
                 self.places[place] = self.places[next];
@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn slots_are_found_until_they_are_removed() {
-        // Few hashes for many slots make long runs of used places, also across the end of the table.
+        // Many slots have few different hashes, so there are long runs of used places, also across the end of
+        // the table.
         let hash_of = |slot: u32| slot % 7 * 3;
         let (mut index, mut wanted, mut random) = (SlotIndex::default(), BTreeSet::new(), 1_u32);
         assert_eq!(index.find(5, |_| true), None);

@@ -1,4 +1,4 @@
-//! The state of scripts between their runs, and the part of a paused run that others can see.
+//! The state of scripts between their runs, and the part of a paused run that other commands can see.
 
 use crate::cache::ScriptCache;
 use crate::functions::Functions;
@@ -17,28 +17,28 @@ use std::sync::Arc;
 pub struct Scripting {
     /// The cached scripts of EVAL and SCRIPT LOAD.
     pub cache: ScriptCache,
-    /// The machine of EVAL; `None` before the first script, and while a run has it.
+    /// The machine of EVAL; `None` before the first script, and while a run has taken the machine.
     pub machine: Option<Box<ScriptMachine>>,
-    /// Memory for the next run; `None` while a run has it.
+    /// Buffers for the next run; `None` while a run has taken them.
     pub spare: Option<Box<RunBuffers>>,
     /// The used part of the time that scripts may take.
     pub share: ScriptShare,
-    /// Scripts that waited for their turn are being run.
+    /// Whether scripts that waited for their turn are being run.
     pub serves_turns: bool,
-    /// The memory was full when the current command began.
+    /// Whether the memory was full when the current command began.
     pub is_full: bool,
-    /// Bytes of EVAL's machine while a run has it, when last measured; 0 otherwise.
+    /// Bytes of EVAL's machine, as last measured, while a run has taken the machine; 0 otherwise.
     pub running_bytes: usize,
-    /// Output of a debugger on its way to the client.
+    /// Output of a debugger that is about to be sent to the client.
     pub debug_output: Outbox,
-    /// State of `math.random`: one generator for all scripts; `None` before the first run.
+    /// State of `math.random`, which is one generator for all scripts; `None` before the first run.
     pub random: Option<u64>,
 }
 
 /// The command time since the clients that run no script were last served.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptShare {
-    /// Time of earlier iterations, in ns.
+    /// The part of this time that was spent in earlier iterations, in ns.
     pub carried_ns: u64,
     /// The iteration's command time when the share was last renewed, in ns.
     pub base_ns: u64,
@@ -75,12 +75,12 @@ impl ScriptFacts {
     }
 }
 
-/// Memory of a run that the next run uses again.
+/// Buffers of a run, which the next run uses again.
 #[derive(Debug, Default)]
 pub struct RunBuffers {
     /// The arguments of the command that the script calls.
     pub arguments: ArgumentList,
-    /// The reply of that command.
+    /// The reply to that command.
     pub reply: Outbox,
     /// The called command after look-up, with its keys hashed.
     pub batch: sluice_commands::PreparedBatch,
@@ -90,7 +90,7 @@ pub struct RunBuffers {
     pub stack: RunStack,
 }
 
-/// A reply's memory is kept for the next reply up to this many bytes.
+/// The memory of a reply is kept for the next reply if it has at most this many bytes.
 const REPLY_KEPT_BYTES: usize = 64 << 10;
 
 impl RunBuffers {
@@ -129,21 +129,21 @@ impl Scripting {
         self.machine.as_deref_mut().ok_or_else(Fault::memory)
     }
 
-    /// The stack that the last run of a function has left; an empty one if there is none.
+    /// The stack that the last run of a function has left, or an empty stack if there is none.
     #[inline]
     pub fn spare_stack(&mut self) -> RunStack {
         self.spare.as_mut().map(|spare| std::mem::take(&mut spare.stack)).unwrap_or_default()
     }
 
-    /// Sets the machine's limit to that of the configuration. Returns true if the machine must be opened
-    /// anew, because `lua-enable-insecure-api` has changed.
+    /// Sets the machine's limit to that of the configuration. Returns true if a new machine must be
+    /// opened, because `lua-enable-insecure-api` has changed.
     pub fn follow_settings(&mut self, limits: MachineLimits) -> bool {
         let Some(machine) = &mut self.machine else { return false };
         machine.set_limit(limits.bytes);
         machine.is_insecure != limits.is_insecure
     }
 
-    /// Forgets all scripts of EVAL. Returns their memory, for the caller to free.
+    /// Removes all scripts of EVAL. Returns their memory, which the caller has to free.
     pub fn flush(&mut self) -> ScriptGarbage {
         ScriptGarbage {
             _scripts: std::mem::take(&mut self.cache),
@@ -158,7 +158,7 @@ impl Scripting {
     }
 }
 
-/// Memory of scripts that takes time to free, for lazy free.
+/// Memory of scripts that takes long to free, and is therefore freed by lazy free.
 #[derive(Debug, Default)]
 pub struct ScriptGarbage {
     _scripts: ScriptCache,
@@ -190,8 +190,8 @@ pub fn machine_limits(config: &Config) -> MachineLimits {
     MachineLimits { bytes: memory_limit(config), is_insecure, is_wish: true }
 }
 
-/// Bytes that a machine may use: `script-memory-limit` if it is set; else, if `maxmemory` is set, an eighth
-/// of it, but at least 64 MiB; else 1 GiB.
+/// Bytes that a machine may use: `script-memory-limit` if this is set; otherwise, if `maxmemory` is set, an
+/// eighth of `maxmemory`, but at least 64 MiB; otherwise 1 GiB.
 pub fn memory_limit(config: &Config) -> usize {
     let limit = match (config.int(param::SCRIPT_MEMORY_LIMIT), config.int(param::MAXMEMORY)) {
         (0, 0) => 1 << 30,
@@ -212,14 +212,15 @@ pub enum EarlyEnd {
     ServerEnds,
 }
 
-/// The public state of the running script. Others can only see it while the script is paused.
+/// The part of the running script's state that other commands can see. They can see it only while the script
+/// is paused.
 #[derive(Debug)]
 pub struct RunningScript {
     /// The name of the function or library, or the SHA-1 of the script.
     pub name: Arc<[u8]>,
     /// The command that started the run, as FUNCTION STATS shows it; empty for EVAL.
     pub command: Vec<Vec<u8>>,
-    /// The script was started by EVAL or a related command, not by FCALL.
+    /// Whether the script was started by EVAL or a related command, and not by FCALL.
     pub is_eval: bool,
     /// The command came from this server's primary or from a replayed log, so the script must not be killed.
     pub is_replicated: bool,
@@ -229,7 +230,7 @@ pub struct RunningScript {
     pub ending: Option<EarlyEnd>,
     /// When the run began, in ns of the monotonic clock.
     pub began_ns: u64,
-    /// The log has reported that the server's end waits for the script.
+    /// Whether the log has reported that the server's end waits for the script.
     pub delays_end: bool,
 }
 
@@ -250,11 +251,11 @@ impl RunningScript {
 /// The paused script.
 #[derive(Debug)]
 pub struct ScriptWatch {
-    /// `None` while no script is paused.
+    /// The state of the paused script; `None` while no script is paused.
     pub running: Option<Box<RunningScript>>,
-    /// The script has run for `busy-reply-threshold`: other clients are answered with BUSY.
+    /// Whether the script has run for `busy-reply-threshold`, so that other clients are answered with BUSY.
     pub is_busy: Watched<bool>,
-    /// A directive of [`is_machine_setting`] has changed, and the machines have not been adapted yet.
+    /// Whether a directive of [`is_machine_setting`] has changed and the machines have not been adapted yet.
     pub settings_changed: bool,
 }
 
@@ -268,9 +269,9 @@ pub fn is_machine_setting(id: sluice_config::ParamId) -> bool {
 impl ScriptWatch {
     /// Called when a signal ends the server. A script that has written nothing is ended. For a script that
     /// has written, or comes from the primary, the end waits without a limit, because otherwise the saved
-    /// data would contain a part of the script's changes. `shutdown-timeout` does not apply: it limits the
-    /// wait for replicas, and replicas lose nothing if that wait is short. Returns a line for the log the
-    /// first time that the server waits.
+    /// data would contain a part of the script's changes. `shutdown-timeout` does not apply, because it
+    /// limits the wait for replicas, which lose nothing if that wait is short. If the server waits, the
+    /// first call returns a line for the log.
     pub fn end_for_server(&mut self) -> Option<String> {
         let running = self.running.as_deref_mut()?;
         if !running.has_written && !running.is_replicated {
@@ -294,7 +295,7 @@ impl ScriptWatch {
         }
     }
 
-    /// Forgets the paused run, which has ended.
+    /// Removes the state of the paused run, because the run has ended.
     pub fn end_watch(&mut self) {
         self.running = None;
         if *self.is_busy {
@@ -302,8 +303,8 @@ impl ScriptWatch {
         }
     }
 
-    /// Ends a script whose client is gone and that has written nothing, because nobody waits for
-    /// its result.
+    /// Ends the paused script, whose client is gone, if the script has written nothing, because nobody
+    /// waits for its result.
     pub fn drop_unneeded_script(&mut self, has_written: bool) {
         let is_unneeded = !has_written || mistake::is_made(Mistake::RunDropped);
         if let Some(running) = self.running.as_deref_mut().filter(|_| is_unneeded) {
@@ -311,7 +312,7 @@ impl ScriptWatch {
         }
     }
 
-    /// A watch without a script. A change of `is_busy` advances this epoch.
+    /// A value without a paused script. Each change of `is_busy` advances `epoch`.
     pub fn new(epoch: &sluice_base::Epoch) -> ScriptWatch {
         ScriptWatch { running: None, is_busy: Watched::new(false, epoch), settings_changed: false }
     }

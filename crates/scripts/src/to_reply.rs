@@ -1,15 +1,15 @@
-//! Conversion of a script's result to a reply, in steps: a table may have ten million elements,
+//! Conversion of a script's result to a reply, in steps, because a table may have ten million elements,
 //! or contain itself.
 //!
-//! Invariants: (1) a step does about as much work as allowed; (2) when a step returns `Done`, the written
-//! bytes are a complete reply, even if an error stands in the place of tables nested too deeply; (3) the
-//! script's run stays open until the conversion ends, so that the values stay alive.
+//! Invariants: (1) a step does about as much work as the caller allows; (2) when a step returns `Done`,
+//! the written bytes are a complete reply, even if an error replaces a table that was nested too deeply;
+//! (3) the script's run stays open until the conversion ends, so that the values stay alive.
 
 use sluice_commands::until_zero;
 use sluice_lua::{Heap, Kind, TableRef, Value};
 use sluice_resp::{Outbox, Protocol, Reply};
 
-/// The deepest nesting of tables in a reply; the reference's stack ends there.
+/// Maximum depth of nested tables in a reply. At this depth the reference's stack ends.
 const DEPTH_MAX: usize = 7995;
 
 /// Error for a result whose tables are nested more deeply than [`DEPTH_MAX`].
@@ -37,11 +37,11 @@ pub enum ReplyProgress {
 enum Level {
     /// The elements of an array are being counted, up to the first nil.
     Counting { table: TableRef, len: i64 },
-    /// The elements of an array are being written: the next index, and the last.
+    /// The elements of an array are being written. `next` is the next index, and `len` the last.
     Array { table: TableRef, next: i64, len: i64 },
     /// The pairs of a map, or the keys of a set, are being counted.
     CountingPairs { table: TableRef, after: Value, len: usize, is_set: bool },
-    /// The pairs of a map or the keys of a set are being written: `after` is the key that was written last.
+    /// The pairs of a map or the keys of a set are being written. `after` is the key that was written last.
     Pairs { table: TableRef, after: Value, is_set: bool },
 }
 
@@ -53,17 +53,17 @@ pub struct ReplyConversion {
     /// The value to be written next, before the innermost table continues. For a pair of a map, this is the
     /// key.
     next: Option<Value>,
-    /// What is to be written after `next`. For a pair of a map, this is the value that belongs to the key.
+    /// The value to be written after `next`. For a pair of a map, this is the value that belongs to the key.
     then: Option<Value>,
-    /// `server.setresp(3)`: booleans are written as RESP3 booleans.
+    /// `server.setresp(3)`: whether booleans are written as RESP3 booleans.
     is_resp3: bool,
     /// Errors written since the host last took them, which no command has counted in its statistics.
     pub errors: Vec<Vec<u8>>,
-    /// An error was written, whether counted already or not.
+    /// Whether an error was written, including errors that a command has counted.
     pub has_error: bool,
 }
 
-/// The most bytes of a text that [`write_plain`] writes.
+/// Maximum length in bytes of a text that [`write_plain`] writes.
 const PLAIN_BYTES_MAX: usize = 1024;
 
 /// Writes a result that needs no conversion: a number or a short text. Returns false if nothing
@@ -94,7 +94,7 @@ pub fn write_plain(
 }
 
 impl ReplyConversion {
-    /// A conversion of this result. `is_resp3`: the script has chosen RESP3.
+    /// A conversion of this result. `is_resp3`: whether the script has chosen RESP3.
     pub fn new(value: Value, is_resp3: bool) -> ReplyConversion {
         ReplyConversion {
             levels: Vec::new(),
@@ -107,7 +107,7 @@ impl ReplyConversion {
     }
 
     /// Continues writing. `work` is the allowed work in elements, and is decreased by the work done.
-    /// `bytes_max`: the most bytes of the whole reply.
+    /// `bytes_max`: maximum length in bytes of the whole reply.
     pub fn step(
         &mut self,
         heap: &mut Heap,
@@ -218,8 +218,8 @@ impl ReplyConversion {
         self.levels.push(Level::Counting { table, len: 0 });
     }
 
-    /// Writes a table whose fields mark it as an error, status, double, map and so on. Returns
-    /// whether it is one.
+    /// Writes a table whose fields mark it as an error, status, double, map and so on. Returns whether
+    /// the table is such a table.
     fn write_special(&mut self, table: TableRef, heap: &mut Heap, reply: &mut Reply<'_>) -> bool {
         if let Some(text) = heap.get_text(table, b"err").as_str() {
             let text = until_zero(heap.bytes(text));
@@ -242,7 +242,8 @@ impl ReplyConversion {
             let digits = heap.bytes(text);
             if digits.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
                 // Line breaks are replaced by spaces here, because RESP2 sends the digits as a bulk string,
-                // which would keep them. As in the reference, the digits end at the first NUL byte.
+                // in which line breaks would remain. As in the reference, the digits end at the first NUL
+                // byte.
                 let digits = until_zero(digits)
                     .iter()
                     .map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
@@ -286,7 +287,7 @@ mod tests {
     use sluice_lua::{RunOutcome, compile};
 
     #[expect(clippy::disallowed_methods, reason = "programs of one's own need no clock")]
-    /// The reply for the value that a program returns, converted in steps of `work`.
+    /// Returns the reply for the value that a program returns, which is converted in steps of `work`.
     fn reply_of(source: &str, protocol: Protocol, is_resp3: bool, work: i64) -> (String, usize) {
         let mut machine = ScriptMachine::open(MachineKind::Eval, 1 << 30, false).unwrap();
         let chunk = machine.vm.load(&compile(source.as_bytes(), b"@user_script").unwrap()).unwrap();

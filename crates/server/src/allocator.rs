@@ -3,20 +3,20 @@
 use sluice_daemon::crash::ReportMemory;
 use sluice_keyspace::ChunkMemory;
 
-/// The allocator of the process: its numbers, and the operations that an operator may request.
+/// The allocator of the process: its memory figures, and the operations that an operator may request.
 pub trait Allocator: ReportMemory {
     /// Name and version, as INFO shows it.
     fn name(&self) -> String;
 
-    /// The present numbers. Cost: some microseconds.
+    /// The present memory figures. Cost: some microseconds.
     fn allocated(&self) -> Allocated;
 
-    /// Bytes in the caches of all threads when the numbers were last updated. The cache of a running
+    /// Bytes in the caches of all threads when the figures were last updated. The cache of a running
     /// thread is read without stopping the thread, and may be slightly out of date.
     fn cached(&self) -> usize;
 
-    /// Bytes that the calling thread has allocated so far, less the bytes that it has freed. Negative if the
-    /// thread has freed much that other threads had allocated. Cost: below a microsecond.
+    /// Bytes that the calling thread has allocated so far, minus the bytes that it has freed. Negative if
+    /// the thread has freed much memory that other threads had allocated. Cost: below a microsecond.
     fn bytes_of_thread(&self) -> i64;
 
     /// Starts the allocator's own thread, which returns unused pages to the system while no thread
@@ -47,22 +47,22 @@ pub trait Allocator: ReportMemory {
     fn fault_when_growing(&self);
 }
 
-/// The allocator's numbers, in bytes.
+/// The allocator's memory figures, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocated {
-    /// Bytes given out to the program and to the threads' caches.
+    /// Bytes of blocks that the program or the threads' caches have.
     pub allocated: usize,
     /// Bytes of freed blocks that the threads' caches keep for later allocations; a part of `allocated`.
     pub cached: usize,
-    /// Bytes of pages that are at least partly given out.
+    /// Bytes of pages in which at least one block is allocated.
     pub active: usize,
     /// Bytes of resident pages.
     pub resident: usize,
 }
 
 impl Allocated {
-    /// The numbers including the chunks of entries, which lie in regions that the allocator does not
-    /// know: entries count as allocated, and touched pages as active and resident, so that free blocks
+    /// The figures including the chunks of entries, which are in memory that the allocator does not
+    /// manage. Entries count as allocated, and touched pages as active and resident, so that free blocks
     /// between entries show as fragmentation.
     ///
     /// The entries of a database that was handed to another thread to be freed do not count any more.
@@ -83,7 +83,7 @@ impl Allocated {
     }
 }
 
-/// An allocator without numbers, for tests of the process.
+/// An allocator without memory figures, for tests of the process.
 #[cfg(test)]
 pub struct NoAllocator;
 

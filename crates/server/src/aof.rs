@@ -39,7 +39,8 @@ pub struct Aof {
     thread: Option<JoinHandle<AofEnding>>,
     /// Path of the file's folder.
     path: PathBuf,
-    /// Holds the base of a finished rewrite until the file's thread puts the base in force.
+    /// The base of a finished rewrite, until the file's thread puts the base in force (names it in the
+    /// manifest).
     written: WrittenBase,
     /// Whether the manifest names a base.
     has_base: bool,
@@ -74,7 +75,7 @@ impl Aof {
         &self.path
     }
 
-    /// The place where a finished rewrite leaves its base.
+    /// The shared slot in which a finished rewrite stores its base.
     pub fn written(&self) -> WrittenBase {
         self.written.clone()
     }
@@ -84,7 +85,7 @@ impl Aof {
         self.has_base
     }
 
-    /// Notes that a base was put in force.
+    /// Records that a base was put in force.
     pub fn note_base(&mut self) {
         self.has_base = true;
     }
@@ -96,14 +97,14 @@ impl Aof {
         }
     }
 
-    /// Gives the file's thread a command, to be carried out after everything given before.
+    /// Gives the file's thread a command, to be carried out after all earlier blocks and commands.
     pub fn order(&self, order: AofCommand) {
         self.shared.give(AofItem::Command(order));
     }
 
-    /// Orders the thread to begin another increment at the cut of this rewrite. Returns whether writing
-    /// commands must wait until the increment has begun. With `appendfsync always` (`is_strict`) they need
-    /// not, because their replies wait for the disk anyway.
+    /// Orders the thread to begin another increment at the cut of this rewrite. Returns whether commands
+    /// that write must wait until the increment has begun. With `appendfsync always` (`is_strict`) such
+    /// commands need not wait, because their replies wait for the disk in any case.
     pub fn begin_incr(&self, number: RewriteNumber, is_strict: bool) -> AofBacklog {
         self.shared.numbers.is_changing.store(!is_strict, Relaxed);
         self.order(AofCommand::BeginIncr(number));
@@ -115,7 +116,7 @@ impl Aof {
         &self.shared
     }
 
-    /// Orders the thread to end once everything given is on disk.
+    /// Orders the thread to end once all earlier blocks are on disk.
     pub fn begin_end(&self) {
         self.order(AofCommand::End);
     }
@@ -125,8 +126,8 @@ impl Aof {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for the end of the thread, which [`Aof::begin_end`] has ordered. Returns whether everything
-    /// given is on disk.
+    /// Waits for the end of the thread, which [`Aof::begin_end`] has ordered. Returns whether all blocks
+    /// are on disk.
     pub fn await_end(mut self) -> AofEnding {
         let ending = self.thread.take().map(JoinHandle::join);
         // The join succeeds, because a panic of the thread would have ended the process.

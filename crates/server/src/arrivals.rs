@@ -1,5 +1,5 @@
-//! Connections that are no clients yet: those that wait for their turn, and those in a TLS handshake.
-//! `iteration/arrivals.rs` decides on their order.
+//! Connections that are not clients yet: connections that wait for their turn, and connections in a TLS
+//! handshake. `iteration/arrivals.rs` decides on their order.
 
 use crate::listen::{Accepted, TakenConnections};
 use crate::net::Stream;
@@ -10,25 +10,25 @@ use sluice_config::{Config, Subnets, param};
 use sluice_session::SessionCounts;
 use std::collections::VecDeque;
 
-/// The most connections that an iteration accepts. Accepting and checking this many takes about half a
-/// millisecond.
+/// Maximum number of connections that an iteration of the event loop accepts. Accepting and checking this
+/// many takes about half a millisecond.
 pub const ACCEPTS_PER_ITERATION: u32 = 128;
 
-/// Connections that are no clients yet.
+/// All connections that are not clients yet.
 pub struct Arrivals {
-    /// Connections that wait for their turn, in the order of their accept.
+    /// Connections that wait for their turn, in the order in which they were accepted.
     pub waiting: VecDeque<(Newcomer, Stream)>,
     /// TLS connections during the handshake.
     pub handshakes: Handshakes<Newcomer>,
     /// Handshakes of connections from `priority-subnets`. A separate thread does these handshakes; the
     /// first of them starts the thread.
     pub first_handshakes: Handshakes<Newcomer>,
-    /// Whether finished handshakes may still have to be taken, because the last iteration took as many as it
-    /// may.
+    /// Whether finished handshakes may still have to be taken, because the last iteration took the maximum
+    /// number.
     pub more_handshakes: bool,
     /// The addresses of the directive `priority-subnets`.
     pub priority_subnets: Subnets,
-    /// Number of clients within `maxclients` that are reserved for `priority-subnets`.
+    /// Number of places within `maxclients` that are reserved for clients from `priority-subnets`.
     reserved: usize,
 }
 
@@ -50,7 +50,8 @@ impl Arrivals {
     pub fn configure(&mut self, config: &Config) {
         let text = config.text(param::PRIORITY_SUBNETS).unwrap_or_default();
         self.priority_subnets = Subnets::parse(text).unwrap_or_default();
-        // A configuration that reserves everything leaves one place, so that an administrator can correct it.
+        // Even if the configuration reserves all places, one place stays free, so that an administrator can
+        // connect and correct the configuration.
         let reserved_max = config.uint(param::MAXCLIENTS).saturating_sub(1);
         let reserved = config.uint(param::MAXCLIENTS_RESERVED).min(reserved_max) as usize;
         self.reserved = if self.priority_subnets.is_empty() { 0 } else { reserved };
@@ -84,7 +85,7 @@ impl Arrivals {
         }
     }
 
-    /// The handshakes that a newcomer's handshake belongs to, by its priority.
+    /// The group of handshakes to which a newcomer's handshake belongs, by the priority of the newcomer.
     pub fn handshakes_for(&mut self, newcomer: &Newcomer) -> &mut Handshakes<Newcomer> {
         match newcomer.comes_first() {
             true => &mut self.first_handshakes,
@@ -93,11 +94,11 @@ impl Arrivals {
     }
 }
 
-/// An accepted connection that is no client yet.
+/// An accepted connection that is not a client yet.
 pub struct Newcomer {
     /// The addresses of both ends, and the properties that follow from them.
     pub accepted: Accepted,
-    /// Whether the connection came by a unix socket.
+    /// Whether the connection was accepted on a unix socket.
     pub unix: bool,
 }
 

@@ -9,11 +9,12 @@
 //!     └───────────── ClusterInput ────────┘
 //! ```
 //!
-//! Invariants: (1) a link keeps one place ([`BusPlace`]) from its dial or accept to its end, and an event of
-//! an earlier link in the same slot is ignored; (2) received bytes go to the engine at once: nothing is kept
-//! here; (3) of each link's queued bytes, at most 64 KiB at a time are handed to the kernel; (4) the main
-//! thread never waits for another node, a name server or, before the end of the server, the disk; (5) a peer
-//! does not count as a node before the engine has accepted it: without TLS no peer is authenticated.
+//! Invariants: (1) a link has the same place ([`BusPlace`]) from the moment when it is dialled or accepted
+//! until it ends, and an event of an earlier link in the same slot is ignored; (2) received bytes are
+//! passed to the engine at once and not stored here; (3) of each link's queued bytes, at most 64 KiB at a
+//! time are handed to the kernel; (4) the main thread never waits for another node, a name server or,
+//! before the end of the server, the disk; (5) a peer does not count as a node before the engine has
+//! accepted it, because without TLS no peer is authenticated.
 
 pub mod lanes;
 pub mod links;
@@ -30,7 +31,7 @@ use resolver::Resolver;
 use sluice_base::heap;
 use sluice_cluster::IpText;
 
-/// The most TLS handshakes of the bus that are under way at a time.
+/// Maximum number of TLS handshakes of the bus that are under way at the same time.
 pub const HANDSHAKES_MAX: usize = 256;
 
 /// The origin of a connection in its handshake.
@@ -60,18 +61,18 @@ pub struct Bus {
     pub handshakes: Handshakes<BusPeer>,
     /// The writer of `nodes.conf`; `None` on a server that is no cluster node.
     pub file: Option<FileWriter>,
-    /// Looks up the names of nodes.
+    /// The resolver that looks up the names of nodes.
     pub resolver: Resolver,
-    /// Connections that may have something to send, each once.
+    /// Connections that may have messages to send. Each is in the list once.
     ready: Vec<BusPlace>,
     /// A reused buffer for the next write.
     pub spare: Vec<u8>,
-    /// Dials that wait until the data are loaded; `None`: dials need not wait.
+    /// Dials that wait until the data are loaded; `None` if dials need not wait.
     pub held: Option<Vec<HeldDial>>,
 }
 
 impl Bus {
-    /// A bus that is off: without connections and without a file.
+    /// A bus that is off, with neither connections nor a file.
     pub fn new() -> Bus {
         Bus {
             links: BusLinks::default(),
@@ -89,7 +90,7 @@ impl Bus {
         self.file.is_some()
     }
 
-    /// Notes that a connection may have something to send.
+    /// Records that a connection may have messages to send.
     pub fn note_ready(&mut self, place: BusPlace) {
         if let Some(link) = self.links.get_mut(place)
             && !std::mem::replace(&mut link.is_ready, true)
@@ -98,7 +99,7 @@ impl Bus {
         }
     }
 
-    /// Takes the connections that may have something to send.
+    /// Takes the connections that may have messages to send.
     pub fn take_ready(&mut self) -> Vec<BusPlace> {
         let ready = std::mem::take(&mut self.ready);
         for place in &ready {
@@ -109,7 +110,7 @@ impl Bus {
         ready
     }
 
-    /// Whether a connection may have something to send that the kernel can take at once.
+    /// Whether a connection may have messages to send that the kernel can take at once.
     pub fn has_more_to_send(&self) -> bool {
         !self.ready.is_empty()
     }

@@ -1,9 +1,9 @@
 //! `--check-config`: finds all faults of a configuration without starting a server.
 //!
-//! Invariants: (1) nothing that a running server uses is changed: no file is made, no socket listens; (2) an
-//! error is a fault with which a server would not start; a warning is one that a starting server would only
-//! log, or that may be gone by then, such as a port in use; (3) each finding names the file and the line, if
-//! a line is to blame.
+//! Invariants: (1) nothing that a running server uses is changed: no file is created, and no socket listens;
+//! (2) an error is a fault with which a server would not start; a warning is a fault that a starting server
+//! would only log, or that may have ended by then, such as a port in use; (3) if a line causes a finding,
+//! the finding names the file and the line.
 
 use crate::bus::start::port_refusal;
 use crate::listen::{self, BindProblem};
@@ -72,7 +72,7 @@ impl ConfigFindings {
         }
     }
 
-    /// Checks the users: their lines, and the file of users, whose path is relative to `dir`.
+    /// Checks the lines that define users, and the file of users, whose path is relative to `dir`.
     fn users(&mut self, config: &Config) {
         let found = users::check(config, storage::of_process().as_ref());
         self.errors.extend(found.errors.iter().map(ToString::to_string));
@@ -84,7 +84,7 @@ impl ConfigFindings {
     /// Checks certificates and TLS settings, whose paths are relative to `dir`.
     fn certificates(&mut self, config: &Config) {
         if let Err(text) = tls::check(config, storage::of_process().as_ref()) {
-            // A missing setting has no line: the error names the line that asks for TLS.
+            // A missing setting has no line, so the error names the line that turns TLS on.
             let asks = if config.int(param::TLS_PORT) != 0 {
                 param::TLS_PORT.any()
             } else {
@@ -128,7 +128,8 @@ impl ConfigFindings {
         }
     }
 
-    /// Checks the metrics endpoint's addresses, and that the endpoint is guarded if others can reach it.
+    /// Checks the metrics endpoint's addresses, and that the endpoint is protected if other hosts can reach
+    /// it.
     fn metrics(&mut self, config: &Config) {
         if let Some(text) = metrics::refusal(config) {
             self.error(config, param::METRICS_BIND, &text);
@@ -136,8 +137,8 @@ impl ConfigFindings {
         self.bind_problems(config, param::METRICS_BIND.any(), listen::try_metrics(config));
     }
 
-    /// Adds the problems with addresses. Each names the line of the addresses, or the line of the port if
-    /// only the port is set by a line.
+    /// Adds the problems with addresses. Each finding names the line of the addresses, or the line of the
+    /// port if only the port is set by a line.
     fn bind_problems(&mut self, config: &Config, bind: ParamId, problems: Vec<(ParamId, BindProblem)>) {
         for (port, problem) in problems {
             let id = first_set(config, [bind, port]);
@@ -157,7 +158,7 @@ impl ConfigFindings {
     }
 }
 
-/// The first of these parameters that a line sets; the first of all if none is set.
+/// The first of these parameters that a line sets; `ids[0]` if no line sets any of them.
 fn first_set<const N: usize>(config: &Config, ids: [ParamId; N]) -> ParamId {
     ids.into_iter().find(|id| !is_default(config, *id)).unwrap_or(ids[0])
 }
@@ -167,7 +168,8 @@ fn is_default(config: &Config, id: ParamId) -> bool {
     matches!(config.cannot_apply(id, ""), LoadError::Line(bad) if bad.location.line == 0)
 }
 
-/// The reason with the line that sets the parameter, or with the parameter's name if no line does.
+/// The reason together with the line that sets the parameter, or with the parameter's name if no line sets
+/// the parameter.
 fn named(config: &Config, id: ParamId, reason: &str) -> String {
     match config.cannot_apply(id, reason) {
         _ if is_default(config, id) => format!("{} (default): {reason}", id.param().name),

@@ -1,5 +1,5 @@
-//! The server's part of `--check-move`: the connection to the examined server. The questions and the
-//! judgement are in the crate `moving`.
+//! The server's part of `--check-move`: the connection to the examined server. The crate `moving` decides
+//! what is asked and what the answers mean.
 
 mod connection;
 
@@ -7,11 +7,11 @@ use connection::MoveConnection;
 use sluice_moving::{MovePlan, Peer};
 use sluice_tls::Context;
 
-/// The exit status if nothing could be judged.
+/// The exit status if the server could not be examined.
 pub const NOT_JUDGED: u8 = 3;
 
 /// Examines another server. Returns the text for standard output and the exit status; `Err` has the
-/// reason that nothing could be judged.
+/// reason why the server could not be examined.
 ///
 /// # Errors
 /// The connection fails, a request is refused, or a reply is missing, late, malformed or too large.

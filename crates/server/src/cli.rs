@@ -47,10 +47,10 @@ pub fn version() -> String {
     format!("Sluice server v={} compatible=valkey-{} bits={}\n", VERSION, COMPATIBLE, usize::BITS)
 }
 
-/// This server's own version, with the commit if the build knows it: `0.1.0+1a2b3c4d5e6f`.
+/// This server's own version, with the commit if the build knows the commit: `0.1.0+1a2b3c4d5e6f`.
 pub const VERSION: &str = env!("SLUICE_VERSION");
 
-/// The version of Valkey that this server is compatible with.
+/// The version of Valkey with which this server is compatible.
 pub const COMPATIBLE: &str = "9.1.2";
 
 /// The text of `--help`; the manual page and the shell completions are generated from the same file.

@@ -23,8 +23,8 @@ pub enum SocketOwner {
     InHand,
     /// An I/O thread, which handles input and output.
     IoThread(IoThreadId),
-    /// An I/O thread that was asked to give the connection back. Output waits until the
-    /// connection has arrived.
+    /// An I/O thread that was asked to return the connection to the main thread. Output waits until the
+    /// connection has arrived there.
     LeavingIoThread(IoThreadId),
 }
 
@@ -47,7 +47,7 @@ struct Client {
 #[derive(Default)]
 pub struct Clients {
     entries: Vec<Option<Client>>,
-    /// How many clients are [`SocketOwner::LeavingIoThread`].
+    /// Number of clients with the owner [`SocketOwner::LeavingIoThread`].
     leaving: usize,
 }
 
@@ -55,7 +55,7 @@ impl Clients {
     /// Adds a client whose connection is in hand.
     ///
     /// # Panics
-    /// When the slot has a client already.
+    /// If the slot has a client already.
     pub fn add(&mut self, key: SessionKey) {
         let slot = key.slot as usize;
         if self.entries.len() <= slot {
@@ -107,16 +107,17 @@ impl Clients {
     /// Puts back a connection that was in hand.
     ///
     /// # Panics
-    /// When the client's connection was not in hand (there would be two connections), or the client is gone.
+    /// If the client's connection was not in hand (the client would have two connections), or the client is
+    /// gone.
     #[inline]
     pub fn put(&mut self, connection: Box<Connection>) {
         self.leave_hand(connection.key, SocketOwner::Main(connection));
     }
 
-    /// Notes that the connection in hand goes to an I/O thread.
+    /// Records that the connection in hand is handed to an I/O thread.
     ///
     /// # Panics
-    /// When the client's connection was not in hand, or the client is gone.
+    /// If the client's connection was not in hand, or the client is gone.
     pub fn give(&mut self, key: SessionKey, to: IoThreadId) {
         self.leave_hand(key, SocketOwner::IoThread(to));
     }
@@ -128,8 +129,8 @@ impl Clients {
         let SocketOwner::InHand = before else { panic!("a connection that comes back was in hand") };
     }
 
-    /// Notes that an I/O thread is asked to give a connection back; returns the thread, or `None` if no
-    /// I/O thread has the connection or it was asked before.
+    /// Records that an I/O thread is asked to return a connection. Returns the thread, or `None` if no
+    /// I/O thread has the connection or the thread was asked before.
     pub fn release(&mut self, key: SessionKey) -> Option<IoThreadId> {
         let owner = self.owner_mut(key)?;
         let SocketOwner::IoThread(id) = *owner else { return None };
@@ -138,7 +139,7 @@ impl Clients {
         Some(id)
     }
 
-    /// Notes that an I/O thread has given the connection back, which is now in hand. Returns the thread,
+    /// Records that an I/O thread has returned the connection, which is now in hand. Returns the thread,
     /// or `None` if the client is gone.
     pub fn returned(&mut self, key: SessionKey) -> Option<IoThreadId> {
         let owner = self.owner_mut(key)?;
@@ -148,12 +149,12 @@ impl Clients {
         Some(id)
     }
 
-    /// Connections that I/O threads were asked to give back and still have.
+    /// Number of connections that I/O threads were asked to return and still have.
     pub fn leaving(&self) -> usize {
         self.leaving
     }
 
-    /// Number of slots, used or free; the slot of each client is below it.
+    /// Number of slots, used or free; the slot of each client is below this number.
     pub fn slots(&self) -> usize {
         self.entries.len()
     }

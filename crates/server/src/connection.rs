@@ -1,13 +1,15 @@
-//! A client connection: transport, input, output. The main thread and the I/O threads use one
-//! type: they run the functions of this file over the connections that they own, and differ only
-//! in their [`ConnectionHost`].
+//! A client connection: transport, input and output. The main thread and the I/O threads use the same
+//! type: they call the functions of this file for the connections that they own, and differ only in their
+//! [`ConnectionHost`].
 //!
-//! A connection moves between threads as a whole, while it is at rest: no output waits or is in flight, no
-//! batch is at the main thread, no buffer of a large argument is in the event loop, and it is not closing.
+//! A connection moves between threads as a whole, and only while it is at rest: no output waits or is in
+//! flight, no batch is at the main thread, no buffer of a large argument is in the event loop, and the
+//! connection is not closing.
 //!
-//! Invariants: (1) the thread that has the `Box<Connection>` owns the socket, and no other thread uses either
-//! (C-1); (2) input is executed in the order of its arrival, and replies and messages are sent in the order
-//! in which they were pushed; (3) a connection that leaves its owner executes nothing more there.
+//! Invariants: (1) the thread that has the `Box<Connection>` owns the socket, and no other thread uses the
+//! connection or the socket (C-1); (2) input is executed in the order of its arrival, and replies and
+//! messages are sent in the order in which they were pushed; (3) a connection that leaves its owner executes
+//! nothing more there.
 
 pub mod input;
 pub mod output;
@@ -36,14 +38,14 @@ pub struct Connection {
     pub input: Input,
     /// Output that waits to be sent.
     pub output: Output,
-    /// Whether the client has authenticated, as far as the owner knows: an I/O thread learns of AUTH when
-    /// the batch comes back.
+    /// Whether the client has authenticated, as far as the owner knows. An I/O thread learns of AUTH when
+    /// the batch comes back from the main thread.
     pub authentication: AuthState,
-    /// Bytes sent and received that the main thread has not counted yet.
+    /// Numbers of bytes sent and received that the main thread has not counted yet.
     pub unreported: Traffic,
     /// Seconds for which the client had been silent at the last `trim`.
     pub idle_s: u32,
-    /// The most bytes of the query buffer in use since the last `trim`.
+    /// Maximum number of bytes of the query buffer that were in use since the last `trim`.
     pub query_buf_peak: u32,
     /// Whether the connection stays with its owner, or is leaving.
     pub residence: Residence,
@@ -51,19 +53,20 @@ pub struct Connection {
     pub is_listed: bool,
     /// Whether a report of the query buffer's usage waits for room in the ring to the main thread.
     pub usage_waits: bool,
-    /// The owner holds bytes that precede those of the socket: nothing is received meanwhile.
+    /// Whether receiving is paused, because the owner has bytes that must be processed before those of the
+    /// socket.
     pub is_receive_paused: bool,
 }
 
 /// Bound of the memory that each connection takes, even when idle, apart from its session.
 const _: () = assert!(size_of::<Connection>() <= 192);
 
-/// Bytes that were sent and received over a connection.
+/// Numbers of bytes that were sent and received over a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes of output, counted before encoding, of finished sends.
+    /// Number of bytes of output that finished sends have sent, counted before encoding.
     pub sent: usize,
-    /// Bytes that the connection received, counted after decoding.
+    /// Number of bytes that the connection has received, counted after decoding.
     pub received: usize,
 }
 
@@ -72,14 +75,15 @@ pub struct Traffic {
 pub enum Residence {
     /// The connection stays, and executes requests.
     Staying,
-    /// The connection leaves as soon as it is at rest. Nothing more is parsed; while output waits or is in
-    /// flight, bytes are still received and kept.
+    /// The connection leaves as soon as it is at rest. No more requests are parsed; while output waits or
+    /// is in flight, bytes are still received and kept.
     Leaving,
     /// The event loop was asked to release the connection's socket.
     Detached,
 }
 
-/// A thread that owns connections: the operations that differ between the main thread and I/O threads.
+/// A thread that owns connections. The methods are the operations that differ between the main thread and I/O
+/// threads.
 pub trait ConnectionHost {
     /// The owner's event loop.
     fn event_loop(&mut self) -> &mut AnyLoop;
@@ -87,17 +91,18 @@ pub trait ConnectionHost {
     /// The owner's empty buffers for connections.
     fn spare(&mut self) -> &mut SpareBuffers;
 
-    /// Takes a connection out of the owner's table; `None` if the table does not have it (any more).
+    /// Takes a connection out of the owner's table; `None` if the table does not have the connection (any
+    /// more).
     fn take(&mut self, key: SessionKey) -> Option<Box<Connection>>;
 
     /// Puts a connection back into the owner's table.
     fn put(&mut self, connection: Box<Connection>);
 
     /// Executes the complete requests of the query buffer and `fresh`, or sends them to the main thread,
-    /// and keeps the rest. Called while the state of the input is `Open` or `Large`.
+    /// and keeps the remaining bytes. Called while the state of the input is `Open` or `Large`.
     fn process(&mut self, connection: &mut Connection, fresh: &[u8]);
 
-    /// Notes that bytes were received which were not all executed.
+    /// Records that some of the received bytes were not executed.
     fn note_unfinished(&mut self, connection: &Connection);
 
     /// Counts bytes that a connection received.
@@ -106,7 +111,7 @@ pub trait ConnectionHost {
     /// Counts bytes of output, before encoding, whose send has finished.
     fn count_sent(&mut self, connection: &mut Connection, bytes: usize);
 
-    /// Notes that all output of a connection was sent, after a send that was in flight.
+    /// Called when a send in flight has finished and all output of the connection was sent.
     fn output_is_idle(&mut self, key: SessionKey);
 
     /// Takes back a buffer that was sent.
@@ -122,22 +127,23 @@ pub trait ConnectionHost {
     /// Ends a connection; `why` is for the log.
     fn end(&mut self, connection: Box<Connection>, why: &str);
 
-    /// Handles the client's end of its sending side; the client may still read. If the engine still owes
-    /// it replies that can be sent, the connection ends after them; otherwise it ends at once, and output
-    /// that is still being sent is lost.
+    /// Called when the client has ended its sending side; the client may still read. If replies are
+    /// outstanding that can be sent, the connection ends after them. Otherwise the connection ends at
+    /// once, and output that is still being sent is lost.
     fn input_ended(&mut self, connection: Box<Connection>);
 
     /// Takes a connection whose socket has left the event loop.
     fn detached(&mut self, connection: Box<Connection>, stream: Stream);
 }
 
-/// After more than this many seconds of silence, a connection gives back the room of its query buffer.
+/// After more than this many seconds of silence, the memory of a connection's query buffer is freed.
 pub const QUERY_BUF_IDLE_S: i64 = 2;
-/// A query buffer with more room than this is shrunk if lately less than half of the room was in use.
+/// A query buffer with a capacity above this is shrunk if less than half of the capacity was in use since the
+/// last `trim`.
 const QUERY_BUF_KEPT_BYTES: usize = 32 * 1024;
 
-/// At most this many parts of a large reply are encoded and sent without a pause: together a mebibyte, which
-/// takes about 0.4 ms.
+/// At most this many parts of a large reply are encoded and sent without a pause. Together they have a
+/// mebibyte, which takes about 0.4 ms.
 const PARTS_AT_ONCE: u32 = 4;
 
 /// The reason, for the log, of a connection's end when the client closed it.
@@ -188,15 +194,15 @@ impl Connection {
         input && self.output.is_idle() && !self.output.closes_when_sent()
     }
 
-    /// Makes the event loop receive as the connection's state wants.
+    /// Makes the event loop receive as the connection's state requires.
     #[inline]
     pub fn receive(&mut self, event_loop: &mut AnyLoop) {
         let wanted = match self.residence {
             _ if self.is_receive_paused || self.output.has_answers() => self.input.receive_nothing(),
             Residence::Staying if self.transport.is_coded() => self.input.receive_chunks(),
             Residence::Staying => self.input.receive(),
-            // While output waits, bytes are still received: a client that writes a whole pipeline before it
-            // reads takes no output until its bytes are received.
+            // While output waits, bytes are still received, because a client that writes a whole pipeline
+            // before it reads takes no output until all its bytes are received.
             Residence::Leaving if !self.output.is_idle() => self.input.receive_chunks(),
             Residence::Leaving | Residence::Detached => self.input.receive_nothing(),
         };
@@ -208,7 +214,7 @@ impl Connection {
         if self.residence == Residence::Staying {
             self.residence = Residence::Leaving;
             if self.input.state() == InputState::Filling {
-                // The buffer of the large argument is returned by an event, with the bytes received.
+                // An event returns the buffer of the large argument, with the bytes received so far.
                 self.transport.end_filling(event_loop);
             }
             self.receive(event_loop);
@@ -227,11 +233,11 @@ impl Connection {
     /// Attaches the connection to the event loop of its new owner.
     ///
     /// # Panics
-    /// When the connection is not at rest.
+    /// If the connection is not at rest.
     pub fn arrive(&mut self, event_loop: &mut AnyLoop, stream: Stream) {
         assert!(self.is_at_rest(), "only a connection at rest changes its owner");
         self.residence = Residence::Staying;
-        // These flags were about lists of the former owner, where the connection is not found any more.
+        // These flags refer to lists of the former owner, in which the connection is not looked up any more.
         (self.is_listed, self.usage_waits) = (false, false);
         self.transport.move_to(event_loop, stream, self.key);
     }
@@ -243,8 +249,8 @@ impl Connection {
     }
 }
 
-/// Handles an event of a connection. The requests that a connection makes to the event loop cause no
-/// other kinds of events.
+/// Handles an event of a connection. A connection's requests to the event loop cause only the kinds of
+/// events that are handled here.
 #[inline(always)]
 pub fn handle<O: ConnectionHost>(owner: &mut O, key: SessionKey, event: Event) {
     match event {
@@ -277,8 +283,8 @@ fn receive<O: ConnectionHost>(owner: &mut O, key: SessionKey, received: Received
         return match decoded {
             Ok(PeerSide::Open) => note_received(owner, connection),
             // A connection with a codec may see the peer's end while requests before the end are still
-            // executed, so the end is noted. A plain connection receives nothing meanwhile, and sees the
-            // end after that.
+            // executed, so the end is recorded. A plain connection receives nothing while requests are
+            // executed, and sees the end afterwards.
             Ok(PeerSide::Ended) => {
                 connection.transport.note_peer_end();
                 match end_is_due(&connection) {
@@ -307,8 +313,8 @@ fn note_received<O: ConnectionHost>(owner: &mut O, connection: Box<Connection>) 
 #[cold]
 fn end_input<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(connection) = owner.take(key) else { return };
-    // This event is ignored if the codec has reported the peer's end before, and the connection cannot end
-    // yet or is shut already.
+    // This event is ignored if the codec has already reported the peer's end and the connection cannot end
+    // yet or is already shut.
     let is_shut = connection.input.state() == InputState::Shut;
     match connection.transport.peer_has_ended() && (is_shut || !end_is_due(&connection)) {
         true => owner.put(connection),
@@ -323,7 +329,7 @@ fn end<O: ConnectionHost>(owner: &mut O, key: SessionKey, why: &str) {
     }
 }
 
-/// Decodes and processes received bytes. Errors: the connection is over, with the reason.
+/// Decodes and processes received bytes. Errors: the reason why the connection is over.
 #[inline(never)]
 fn receive_coded<O: ConnectionHost>(
     owner: &mut O,
@@ -339,7 +345,7 @@ fn receive_coded<O: ConnectionHost>(
     } else if !buffers.answer.is_empty() {
         connection.output.push_answer(std::mem::take(&mut buffers.answer));
     }
-    // Bytes before undecodable bytes are executed, like bytes before the peer's end.
+    // Requests that arrived before undecodable bytes are executed, like requests before the peer's end.
     if !buffers.plain.is_empty() {
         process(owner, connection, &buffers.plain);
     }
@@ -351,21 +357,22 @@ fn receive_coded<O: ConnectionHost>(
     }
 }
 
-/// Executes received bytes, as far as the state of the input permits.
+/// Executes the received requests, as far as the state of the input permits.
 #[inline(always)]
 fn process<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, fresh: &[u8]) {
     match connection.input.state() {
         _ if connection.residence != Residence::Staying => connection.input.keep(fresh),
         InputState::Open | InputState::Large => owner.process(connection, fresh),
         InputState::Deferred => connection.input.keep(fresh),
-        // In these states the event loop was asked to deliver no chunks. Bytes that arrive all the same are
+        // In these states the event loop was asked to deliver no chunks. Bytes that arrive nevertheless are
         // kept while a batch is executed, and dropped otherwise.
         InputState::Executing => connection.input.keep(fresh),
         InputState::Filling | InputState::Shut => {}
     }
 }
 
-/// Makes the event loop receive according to the state, reports the usage, and puts the connection back.
+/// Makes the event loop receive according to the state, reports the usage of the query buffer, and puts the
+/// connection back.
 #[inline(always)]
 pub fn go_on_receiving<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
     if !connection.input.is_open()
@@ -386,8 +393,8 @@ fn end_is_due(connection: &Connection) -> bool {
         && connection.output.is_idle()
 }
 
-/// Executes the kept bytes, makes the event loop receive again, and puts the connection back. If the peer has
-/// ended and nothing is left to do, the connection ends instead.
+/// Executes the requests in the kept bytes, makes the event loop receive again, and puts the connection back.
+/// If the peer has ended and nothing is left to do, the connection ends instead.
 pub fn resume<O: ConnectionHost>(owner: &mut O, mut connection: Box<Connection>) {
     process(owner, &mut connection, &[]);
     if end_is_due(&connection) {
@@ -428,14 +435,15 @@ pub fn fill_packets<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     owner.put(connection);
 }
 
-/// Gives back room for input that a client does not need; the client has been silent for `idle_s` seconds.
+/// Frees memory for input that a client does not need. The client has been silent for `idle_s` seconds.
 pub fn trim<O: ConnectionHost>(owner: &mut O, key: SessionKey, idle_s: i64) {
     let Some(mut connection) = owner.take(key) else { return };
     connection.idle_s = u32::try_from(idle_s).unwrap_or(0);
     let is_idle = idle_s > QUERY_BUF_IDLE_S;
     let peak = std::mem::take(&mut connection.query_buf_peak) as usize;
     match connection.input.state() {
-        // The event loop has the buffer and returns it. `filled` then sees whether any bytes arrived.
+        // The event loop has the buffer and is asked to return it. `filled` then sees whether any bytes have
+        // arrived.
         InputState::Filling if idle_s > 0 => connection.transport.end_filling(owner.event_loop()),
         InputState::Filling | InputState::Executing => {}
         InputState::Open | InputState::Large | InputState::Deferred | InputState::Shut => {
@@ -530,8 +538,8 @@ fn start_send<O: ConnectionHost>(owner: &mut O, connection: &mut Connection, pie
     }
 }
 
-/// Sends a piece through the codec. The rest of a large piece is sent next. Errors: the connection is
-/// over, with the reason.
+/// Sends a piece through the codec. The rest of a large piece is sent next. Errors: the reason why the
+/// connection is over.
 #[inline(never)]
 fn send_coded<O: ConnectionHost>(
     owner: &mut O,
@@ -544,8 +552,8 @@ fn send_coded<O: ConnectionHost>(
         connection.output.push_front(rest);
     }
     if let Some(used) = used {
-        // The buffer of the plain output becomes the buffer for the next encoded output: the two buffers
-        // change places with each send.
+        // The buffer of the plain output becomes the buffer for the next encoded output, so that the two
+        // buffers change places with each send.
         let SendBuf { head, shared } = used;
         owner.spare().keep_encoded(head);
         if !shared.is_empty() {
@@ -555,7 +563,7 @@ fn send_coded<O: ConnectionHost>(
     sending
 }
 
-/// Continues a large reply, encoded part by part, once the socket has room.
+/// Continues a large reply, which is encoded part by part, when the socket has room.
 #[cold]
 fn has_room<O: ConnectionHost>(owner: &mut O, key: SessionKey) {
     let Some(mut connection) = owner.take(key) else { return };

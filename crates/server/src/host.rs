@@ -1,4 +1,5 @@
-//! The process around the engine: clock, log, memory, files. Carries out the engine's requests.
+//! The process around the engine: clock, log, memory and files. This module carries out the engine's requests
+//! to the process.
 
 mod aof;
 mod clock;
@@ -57,7 +58,7 @@ pub struct Host {
     pub allocator: &'static dyn Allocator,
     /// The log: standard output or a file, and syslog.
     pub log: Log,
-    /// How DEBUG RESTART starts the process again; `None` once that has begun.
+    /// How DEBUG RESTART starts the process again; `None` once the restart has begun.
     pub restart: Option<Restart>,
     /// Access to the file system.
     pub storage: Arc<dyn Storage>,
@@ -65,7 +66,7 @@ pub struct Host {
     claims: DataClaims,
     /// The lazy free thread; `None` before the server runs.
     pub bio: Option<LazyFreeThread>,
-    /// The append-only files: the open one, and the one that is closing.
+    /// The append-only files: the open file, and the file that is being closed.
     pub aof: AofState,
     /// Wakes the main thread from its wait; `None` before the server runs.
     pub waker: Option<Waker>,
@@ -73,7 +74,7 @@ pub struct Host {
     pub snapshots: Snapshots,
     /// Connections that MIGRATE keeps for reuse.
     pub kept_links: Arc<KeptLinks>,
-    /// Data on their way in: files that are being loaded, or a snapshot from the primary.
+    /// Data that are being read: files that are being loaded, or a snapshot from the primary.
     pub incoming: Incoming,
     /// Counters of the event loop's iterations.
     pub work: Work,
@@ -126,8 +127,9 @@ impl Host {
         self.note(LogLevel::Warning, &format!("The server cannot restart: {}", plain_error(&error)));
     }
 
-    /// Sets the facts that are known at the start, and notes how much memory is in use. Most facts never
-    /// change; CONFIG SET updates the listeners, and `facts_of` describes the clock anew.
+    /// Sets the facts that are known at the start, and records how much memory is in use. Most facts
+    /// never change, but CONFIG SET updates the listeners, and `facts_of` updates the description of the
+    /// clock.
     pub fn set_facts(&mut self, event_loop: &str, reason: &str, supervised: Option<&'static str>) {
         let uname = nix::sys::utsname::uname().ok();
         let os = uname.map_or_else(String::new, |u| {
@@ -157,7 +159,7 @@ impl Host {
         self.memory.startup = self.allocator.allocated().used();
     }
 
-    /// Logs how the clock is read, if that has changed.
+    /// Logs how the clock is read, if the way has changed.
     pub fn report_clock(&mut self) {
         if let Some((level, text)) = self.clock.take_news() {
             self.note(level, &text);
@@ -214,7 +216,7 @@ impl Host {
         self.settings.pid_file = std::path::absolute(&path).ok();
     }
 
-    /// Removes the pid file and the unix socket, and logs that. Gives up the claims on data files.
+    /// Removes the pid file and the unix socket, and logs their removal. Gives up the claims on data files.
     pub fn remove_files(&mut self) {
         if self.settings.pid_file.is_some() {
             self.note(LogLevel::Notice, "Removing the pid file.");
@@ -225,8 +227,8 @@ impl Host {
         self.remove_files_silently();
     }
 
-    /// Does the same as [`Host::remove_files`] without logging: scripts outside the server look in the last
-    /// lines of the log for the reason why data could not be loaded or written.
+    /// Does the same as [`Host::remove_files`] without logging, because scripts outside the server look in
+    /// the last lines of the log for the reason why data could not be loaded or written.
     pub fn remove_files_silently(&mut self) {
         if let Some(path) = self.settings.pid_file.take() {
             named_file::remove_pid(&path);
@@ -235,15 +237,15 @@ impl Host {
         self.claims.release();
     }
 
-    /// Claims the files that a server with this configuration writes. Errors: a file that another
-    /// server has claimed.
+    /// Claims the files that a server with this configuration writes. Errors: another server has claimed
+    /// one of the files.
     pub fn claim_data(&mut self, config: &Config) -> Result<(), String> {
         let open = self.aof.directory();
         self.claim_with_aof(config, open.as_slice())
     }
 
     /// Claims the files that a server with this configuration writes, with its append-only files in the
-    /// directories `aof`. Errors: a file that another server has claimed.
+    /// directories `aof`. Errors: another server has claimed one of the files.
     pub fn claim_with_aof(&mut self, config: &Config, aof: &[PathBuf]) -> Result<(), String> {
         let mut claims = std::mem::take(&mut self.claims);
         let storage = self.storage.clone();
@@ -255,7 +257,7 @@ impl Host {
 }
 
 impl Host {
-    /// The facts for INFO and for the metrics endpoint, with the given numbers of the allocator and of the
+    /// The facts for INFO and for the metrics endpoint, with the given figures of the allocator and of the
     /// process. Called by the main thread.
     fn facts_of(&self, numbers: Allocated, process: ProcessNumbers) -> Facts {
         let counts = self.counts_now();
@@ -346,7 +348,7 @@ impl Process for Host {
         self.facts_of(numbers, usage::process_numbers_with(resident))
     }
 
-    // The process's numbers are left out: the thread of the metrics endpoint reads them itself
+    // The process's figures are left out, because the thread of the metrics endpoint reads them itself
     // (`metrics/facts.rs`).
     fn sample_facts(&mut self, keyspace: &Keyspace) -> Facts {
         let numbers = self.recent_memory(keyspace);
@@ -365,7 +367,7 @@ impl Process for Host {
         }
         let told = self.status.due(works, self.clock.recent().mono_ns);
         if let (Some(path), Some(state)) = (&self.status.socket, told) {
-            // A notification that systemd does not take at once is lost; another one follows.
+            // A notification that systemd does not take at once is lost, but another one follows.
             let _ = systemd::notify(path, &state, NoteWait::None);
         }
     }
@@ -391,7 +393,7 @@ impl Process for Host {
 
     fn entropy(&mut self) -> [u8; 20] {
         let mut bytes = [0; 20];
-        // The error is ignored: without entropy the server does not start (`seeds` in `start.rs`).
+        // The error is ignored, because without entropy the server does not start (`seeds` in `start.rs`).
         let _ = getrandom::fill(&mut bytes);
         bytes
     }

@@ -9,12 +9,13 @@
 //!            batch, usage, ended, released  (a lane for each, with one notification word: queue::lanes)
 //! ```
 //!
-//! Invariants: (1) a connection belongs to one thread at a time; the main thread keeps only its key and the
-//! id of its I/O thread (C-1); (2) a batch is owned by the thread that has its `Box`: only the settings are
-//! shared, and they are immutable; (3) a connection has at most one batch at the main thread, so its replies
-//! are in order; (4) no thread ever waits for room in a ring: when a ring is full, the sender keeps further
-//! messages in order on its own side; (5) how far a connection's input was executed is counted in bytes
-//! (C-2), and the key of a client that is gone finds nothing (C-3).
+//! Invariants: (1) a connection belongs to one thread at a time; of a connection that an I/O thread has, the
+//! main thread keeps only the key and the id of the I/O thread (C-1); (2) a batch is owned by the thread
+//! that has its `Box`; only the settings are shared, and they are immutable; (3) a connection has at most
+//! one batch at the main thread, so its replies are in order; (4) no thread ever waits for room in a ring:
+//! when a ring is full, the sender keeps further messages in order on its own side; (5) the executed part of
+//! a connection's input is counted in bytes (C-2), and a look-up with the key of a client that is gone finds
+//! nothing (C-3).
 
 mod balance;
 pub mod main_share;

@@ -1,12 +1,12 @@
-//! The server's main thread, which runs the iterations of the event loop: wait; execute the requests
-//! received; do what is due; send replies; close sockets.
+//! The server's main thread, which runs the iterations of the event loop: wait; execute the received
+//! requests; do other work that is due; send replies; close sockets.
 //!
-//! Invariants: (1) input is executed as it is received, in the event loop's buffer; the incomplete rest
-//! of a request is copied once, into the query buffer of its connection or, for a large argument, into
-//! the future value; (2) the engine's output is taken and sent in the phase `write`, after everything of the
-//! iteration was executed; (3) until the end of the server, the main thread closes the sockets of clients in
-//! the two phases of `Server::close` and nowhere else, apart from sockets that are in no event loop; a client
-//! that is closed there is sent nothing more.
+//! Invariants: (1) requests are executed as they are received, in the event loop's buffer; the bytes of an
+//! incomplete request are copied once, into the query buffer of the connection or, for a large argument, into
+//! the future value; (2) the engine's output is taken and sent in the phase `write`, after all commands of
+//! the iteration were executed; (3) until the end of the server, the main thread closes the sockets of
+//! clients in the two phases of `Server::close` and nowhere else, apart from sockets that are in no event
+//! loop; no output is sent to a client after it was closed there.
 
 mod agenda;
 mod aof;
@@ -74,17 +74,17 @@ pub struct Server {
     sockets: Sockets,
     listeners: Listeners,
     signals: Signals,
-    /// A received signal that ends the server, until the cron handles it.
+    /// A signal that ends the server, from its arrival until the cron handles it.
     waiting_end: Option<signals::EndSignal>,
     io_threads: Manager,
     batches: Batches,
     slow_reads: SlowReadThreads,
-    /// Executes MIGRATE: sends keys to other servers.
+    /// The part that executes MIGRATE, which sends keys to other servers.
     migrator: Migrator,
-    /// Makes the connections with the targets of slot moves.
+    /// The part that makes the connections with the targets of slot moves.
     exports: ExportDialler,
     user_loads: UserLoads,
-    /// Accepted connections that are no clients yet.
+    /// Accepted connections that are not clients yet.
     arrivals: Arrivals,
     /// Connections with the other nodes of a cluster.
     bus: Bus,
@@ -95,13 +95,14 @@ pub struct Server {
     agenda: Agenda,
     /// The connections of the link to the primary.
     primary_link: PrimaryConnections,
-    /// When the save under way continues, if it has more to capture and room for the captured entries.
+    /// The time at which the save under way continues, if it has more entries to capture and room for
+    /// captured entries.
     save: SavePace,
-    /// Whether the parts of memory are summed at the end of each iteration.
+    /// Whether the memory of each part of the server is measured at the end of each iteration.
     sums_memory: bool,
     /// The actions that the engine has requested, while they are carried out; empty otherwise.
     actions: Vec<Action>,
-    /// The exit status; `Some` once the server is to end.
+    /// The exit status; `Some` if the server is to end.
     ending: Option<i32>,
     /// Whether the server ends without the shutdown sequence, because it has never served its data.
     ends_at_once: bool,
@@ -118,29 +119,30 @@ struct Sockets {
     laddr: Arc<str>,
     /// The requests of the receive that is being executed.
     requests: Requests,
-    /// Clients that the phase `write` sends to, if they have output.
+    /// Clients to which the phase `write` sends their output, if they have any.
     ready: Vec<SessionKey>,
-    /// Bytes that this phase `write` has handed to the kernel.
+    /// Number of bytes that the present phase `write` has handed to the kernel.
     sent_bytes: usize,
-    /// How many clients at the front of `ready` had no turn in the last iteration, because its phase
-    /// `write` had sent as much as it may.
+    /// Number of clients at the front of `ready` that had no turn in the last iteration, because the
+    /// phase `write` had reached `SENT_BYTES_MAX`.
     kept_back: usize,
     /// Clients whose sockets are to be closed at the end of the iteration.
     to_close: Vec<SessionKey>,
 }
 
-/// Bytes that the phase `write` hands to the kernel in one iteration; the last client's output and short
-/// outputs may exceed the bound. This is about a millisecond of copying. Clients without a turn have
-/// theirs in a later iteration; requests of other clients are executed in between.
+/// Maximum number of bytes that the phase `write` hands to the kernel in one iteration; the last client's
+/// output and short outputs may exceed this bound. Copying this many bytes takes about a millisecond.
+/// Clients that had no turn get one in a later iteration, and requests of other clients are executed in
+/// between.
 const SENT_BYTES_MAX: usize = 4 << 20;
 /// An output of up to this many bytes is sent without waiting for a turn.
 const SHORT_OUTPUT: usize = 16 << 10;
 
-/// How long after the start the parts of memory are first summed.
+/// How long after the start the memory of the parts is first measured.
 const SUMS_FROM_NS: u64 = 200_000_000;
 
 impl Server {
-    /// Puts the parts together, and makes the listeners begin to accept.
+    /// A server made of these parts, whose listeners begin to accept.
     pub fn new(mut engine: Engine, mut host: Host, mut event_loop: AnyLoop, mut signals: Signals) -> Server {
         host.waker = Some(event_loop.waker());
         if let Some(fd) = signals.take_descriptor() {
@@ -196,17 +198,16 @@ impl Server {
         server
     }
 
-    /// Sums the parts of memory for INFO's `memory_` lines.
+    /// Measures the memory of each part of the server for INFO's `memory_` lines.
     #[cold]
     fn sum_memory(&mut self) {
-        // The first sum waits until all threads run, because the allocator's caches that threads create
-        // belong to no part.
+        // The first measurement waits until all threads run, because the allocator's caches that threads
+        // create belong to no part.
         let is_started = self.host.recent().mono_ns > self.host.clock.started_ns() + SUMS_FROM_NS;
-        // The memory of a running load belongs to no part.
+        // During a load nothing is measured, because the memory of the load belongs to no part.
         let is_settled = is_started && self.host.incoming.load.is_none();
         let Some(io_threads) = self.io_threads.pool.footprint().filter(|_| is_settled) else { return };
-        // This number is read before the others, because the allocator's figures below are those of this
-        // reading.
+        // This figure is read first, because the allocator's figures below come from this reading.
         let used = self.host.allocated_now(self.engine.keyspace());
         let sockets = &self.sockets;
         let lists = heap::vec(&sockets.ready) + heap::vec(&sockets.to_close) + heap::vec(&self.actions);
@@ -221,7 +222,7 @@ impl Server {
             ("io_threads", io_threads),
             ("stream_buffer", self.stream_buffer_footprint()),
             ("aof_thread", self.host.aof.open.as_ref().map_or(0, |aof| aof.shared().footprint())),
-            // `allocated` counts the cached memory as given out; `used_memory` does not.
+            // `allocated` includes the cached memory, but `used_memory` does not.
             ("allocator_cache", self.host.allocator.cached()),
         ]);
         self.host.shown.parts.learn(used, parts);
@@ -241,7 +242,7 @@ impl Server {
         now_ns
     }
 
-    /// Applies the configuration: at the start, and after a change that the event loop must apply.
+    /// Applies the configuration, at the start and after a change that the event loop must apply.
     fn configure(&mut self) {
         let config = self.engine.config();
         let event_loop = &mut self.sockets.event_loop;
@@ -311,7 +312,8 @@ impl Server {
         self.timing.is_busy |= self.engine.walk_exports(&mut self.host);
     }
 
-    /// Continues the save that is under way. Runs after replies are sent, so that they do not wait for it.
+    /// Continues the save that is under way. Runs after replies are sent, so that replies do not wait for the
+    /// save.
     fn save(&mut self) {
         if !self.engine.has_job() {
             if self.save.has_begun() {
@@ -328,7 +330,7 @@ impl Server {
         self.timing.is_busy = true;
     }
 
-    /// Makes a sample for the metrics endpoint. Runs last, because only the endpoint waits for it.
+    /// Makes a sample for the metrics endpoint. Runs last, because only the endpoint waits for the sample.
     fn sample(&mut self) {
         if self.metrics.wants_sample() {
             self.make_sample();
@@ -348,8 +350,8 @@ impl Server {
     #[cold]
     fn configure_metrics(&mut self) {
         let config = self.engine.config();
-        // Drops the main thread's references to retired listeners; the endpoint's thread, whose event loop
-        // has the sockets, then closes them.
+        // Drops the main thread's references to retired listeners. The endpoint's thread, whose event loop
+        // has the sockets, then closes the sockets.
         let _ = self.host.settings.metrics.take_change();
         let listeners = self.host.settings.metrics.active().to_vec();
         let tls = self.host.settings.tls.context().cloned().filter(|_| config.bool(param::METRICS_TLS));
@@ -427,7 +429,7 @@ impl Server {
         }
     }
 
-    /// Processes the main thread's share of a load that is under way, and its end.
+    /// Processes the main thread's share of a load that is under way, and the end of the load.
     fn advance_load(&mut self) {
         if self.host.incoming.load.is_none() {
             return;
@@ -509,7 +511,7 @@ impl Server {
         }
     }
 
-    /// The deferred request of a client has ended: the requests after it are executed.
+    /// Executes the requests after a client's deferred request, which has ended.
     fn resume(&mut self, key: SessionKey) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id) | SocketOwner::LeavingIoThread(id)) => {
@@ -529,7 +531,7 @@ impl Server {
         }
     }
 
-    /// Frees room of a client's query buffer that the client does not need.
+    /// Frees memory of a client's query buffer that the client does not need.
     fn trim_input(&mut self, key: SessionKey, idle_s: i64) {
         match self.sockets.clients.owner(key) {
             Some(SocketOwner::IoThread(id)) => {
@@ -549,7 +551,7 @@ impl Server {
                 self.io_threads.pool.send(*id, ToIoThread::FillPackets(key));
             }
             Some(SocketOwner::Main(_)) => connection::fill_packets(self, key),
-            // The option is left as it is while the connection moves, because it only saves packets.
+            // The option is left unchanged while the connection moves, because it only saves packets.
             Some(SocketOwner::LeavingIoThread(_) | SocketOwner::InHand) | None => {}
         }
     }
@@ -568,7 +570,8 @@ impl Server {
         self.sockets.sent_bytes = 0;
         let kept_back = self.sockets.kept_back;
         turns::send_in_turns(self, &mut ready, kept_back);
-        // Clients that are kept back, and those added meanwhile, are for the next iteration.
+        // Clients that are kept back, and clients that were added during this phase, are served in the next
+        // iteration.
         self.sockets.kept_back = ready.len();
         ready.append(&mut self.sockets.ready);
         self.sockets.ready = ready;
@@ -605,7 +608,7 @@ impl Server {
             self.note_link_closed(key);
             self.batches.forget(key);
         }
-        // Clients added meanwhile are for the next iteration.
+        // Clients that were added during this phase are closed in the next iteration.
         to_close.append(&mut self.sockets.to_close);
         self.sockets.to_close = to_close;
     }
@@ -639,7 +642,7 @@ impl Server {
         }
     }
 
-    /// Ends the server as the shutdown flags of that signal in the configuration say.
+    /// Ends the server as the configuration's shutdown flags for this signal specify.
     fn end_by(&mut self, signal: signals::EndSignal) {
         let order = EndOrder::of_flags(self.engine.config().flags(signal.shutdown_flags()));
         match self.engine.begin_end(&order, &mut self.host) {
@@ -650,8 +653,8 @@ impl Server {
     }
 }
 
-/// Takes an event that belongs to no client. Not inlined into the loop over events: the compiler would
-/// compute addresses for it ahead of the loop, in every iteration.
+/// Handles an event that belongs to no client. The function is not inlined into the loop over events,
+/// because the compiler would compute addresses for it before the loop, in every iteration.
 #[inline(never)]
 fn take_other_event(server: &mut Server, endpoint: Endpoint, event: Event) {
     server.agenda.note_news();
@@ -664,7 +667,7 @@ fn take_other_event(server: &mut Server, endpoint: Endpoint, event: Event) {
     }
 }
 
-/// The event loop that the configuration asks for.
+/// The event loop for which the configuration asks.
 pub fn backend_of(config: &Config) -> Backend {
     match config.choice::<EventLoop>(param::EVENT_LOOP) {
         EventLoop::Auto => Backend::Auto,

@@ -1,13 +1,14 @@
 //! The longest iteration of the event loop by the wall clock, with the main thread's processor time in it.
 //!
-//! An iteration may be long because it did much, or because the thread did not run: another thread had the
-//! processor, a page was fetched, a command slept. The thread's clock of processor time distinguishes the
-//! two, but a reading of that clock is a system call, which an ordinary iteration must not cost. So the clock
-//! is read when an iteration is the longest so far, and otherwise once in [`MARK_NS`] of iterations. The wall
-//! time of earlier iterations since the last reading is subtracted, so the result is exact to [`MARK_NS`]:
-//! too low by the waits within those earlier iterations, too high by the waits between them.
+//! An iteration may be long because it did much work, or because the thread did not run, for example because
+//! another thread had the processor, a page was fetched, or a command slept. The thread's clock of processor
+//! time distinguishes the two cases, but a reading of that clock is a system call, which an ordinary
+//! iteration must not cost. The clock is therefore read when an iteration is the longest so far, and
+//! otherwise once in [`MARK_NS`] of iterations. The wall time of earlier iterations since the last reading is
+//! subtracted, so the error of the result is at most [`MARK_NS`]. Waits within those earlier iterations make
+//! the result too low, and processor time between them makes it too high.
 
-/// Time in iterations after which the thread's clock is read again: some 200 ns for a reading in a
+/// Time in iterations after which the thread's clock is read again. A reading costs some 200 ns in a
 /// millisecond of work.
 const MARK_NS: u64 = 1_000_000;
 
@@ -18,7 +19,7 @@ pub struct LongestIteration {
     cpu_ns: u64,
     /// The thread's clock at its last reading.
     mark_ns: u64,
-    /// Wall time of iterations since that reading.
+    /// Wall time of iterations since the last reading of the thread's clock.
     since_mark_ns: u64,
 }
 
@@ -33,8 +34,8 @@ impl LongestIteration {
         self.read(wall_ns, thread_ns());
     }
 
-    /// Forgets the longest iteration: the next one is the longest so far. Readings of the
-    /// thread's clock continue.
+    /// Forgets the longest iteration, so that the next iteration becomes the longest so far. Readings of
+    /// the thread's clock continue.
     pub fn forget(&mut self) {
         (self.wall_ns, self.cpu_ns) = (0, 0);
     }
@@ -95,14 +96,14 @@ mod tests {
         // The thread did not run for most of this iteration.
         iterate(&mut longest, &mut thread, 20_000, 300);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (20_000, 300));
-        // Short iterations before a long one are not attributed to the long one.
+        // The processor time of short iterations is not attributed to the long iteration after them.
         for _ in 0..15 {
             iterate(&mut longest, &mut thread, 50, 50);
         }
         iterate(&mut longest, &mut thread, 30_000, 29_000);
         assert_eq!((longest.wall_us(), longest.cpu_us()), (30_000, 29_000));
-        // The time that short iterations wait is not attributed to a long one either, apart from up to a
-        // millisecond.
+        // The time for which short iterations wait is not subtracted from a later long iteration, apart
+        // from at most a millisecond.
         for _ in 0..10_000 {
             iterate(&mut longest, &mut thread, 90, 10);
         }

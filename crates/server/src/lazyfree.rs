@@ -1,4 +1,5 @@
-//! The lazy free thread: frees values and other objects that are too large to be freed between two commands.
+//! The lazy free thread, which frees values and other objects that are too large to be freed between two
+//! commands.
 
 use crate::replica::main_channel::StreamBuffer;
 use crate::threads::Thread;
@@ -20,8 +21,8 @@ pub enum Garbage {
     Db(Box<Db>),
     /// Entries captured for a snapshot.
     Captured(#[expect(dead_code, reason = "only to be dropped")] Vec<Captured>),
-    /// Objects that scripts leave: flushed scripts or functions, a library's interpreter, or the values
-    /// that a large run of a script has left.
+    /// Objects of scripts: flushed scripts or functions, a library's Lua machine, or the values that a
+    /// large run of a script has left.
     Scripts(#[expect(dead_code, reason = "only to be dropped")] Box<ScriptGarbage>),
     /// Users that were replaced by others.
     Users(#[expect(dead_code, reason = "only to be dropped")] Vec<Arc<User>>),
@@ -41,13 +42,14 @@ pub struct LazyFreeThread {
 
 #[derive(Debug, Default)]
 struct FreeCounts {
-    /// Objects handed to the thread. Written by the main thread.
+    /// Number of objects handed to the thread. Written by the main thread.
     queued: AtomicU64,
-    /// Objects freed. Written by the lazy free thread; relaxed, because the count orders nothing.
+    /// Number of objects freed. Written by the lazy free thread; relaxed, because the count orders no other
+    /// accesses.
     freed: AtomicU64,
-    /// Bytes handed to the thread, as `bytes_of` counts them. Written by the main thread.
+    /// Number of bytes handed to the thread, as `bytes_of` counts them. Written by the main thread.
     queued_bytes: AtomicUsize,
-    /// Bytes handed to the thread and freed. Written by the lazy free thread (relaxed).
+    /// Number of those bytes that were freed. Written by the lazy free thread (relaxed).
     freed_bytes: AtomicUsize,
 }
 
@@ -79,19 +81,19 @@ impl LazyFreeThread {
         }
     }
 
-    /// Objects that wait to be freed.
+    /// Number of objects that wait to be freed.
     pub fn pending(&self) -> u64 {
         self.counts.queued.load(Relaxed).saturating_sub(self.counts.freed.load(Relaxed))
     }
 
-    /// Bytes that wait to be freed, as far as they are counted.
+    /// Number of bytes that wait to be freed, as far as they are counted.
     pub fn pending_bytes(&self) -> usize {
-        // Every freed byte was counted as queued before.
+        // The freed bytes are read first, because every freed byte was counted as queued earlier.
         let freed = self.counts.freed_bytes.load(Relaxed);
         self.counts.queued_bytes.load(Relaxed).saturating_sub(freed)
     }
 
-    /// Objects freed so far.
+    /// Number of objects freed so far.
     pub fn freed(&self) -> u64 {
         self.counts.freed.load(Relaxed)
     }
@@ -111,8 +113,8 @@ fn bytes_of(garbage: &Garbage) -> usize {
     match garbage {
         Garbage::Value(value) => value.heap_bytes(),
         Garbage::Db(db) => db.allocated_bytes(),
-        // Nothing is counted here: values owned only by a snapshot did not count as used, those of a reply
-        // count as output, and the sizes of scripts and users are not known.
+        // No bytes are counted for these, because values that only a snapshot owns did not count as used
+        // memory, values of a reply count as output, and the sizes of scripts and users are not known.
         Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
         Garbage::Stream(buffer) => buffer.footprint(),
     }
@@ -123,7 +125,8 @@ fn objects_of(garbage: &Garbage) -> u64 {
         Garbage::Value(_) => 1,
         Garbage::Db(db) => db.len() as u64,
         Garbage::Stream(buffer) => buffer.blocks() as u64,
-        // Only objects that keys held, and blocks of a stream, are counted; other garbage has none.
+        // Only values and entries of the keyspace, and blocks of a stream, count as objects; other garbage
+        // has neither.
         Garbage::Reply(_) | Garbage::Captured(_) | Garbage::Scripts(_) | Garbage::Users(_) => 0,
     }
 }

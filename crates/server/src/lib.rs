@@ -39,11 +39,11 @@ pub use cli::VERSION;
 pub use sluice_daemon::crash::ReportMemory;
 pub use start::Failure;
 
-/// Does what the command-line arguments of `sluice-server` ask for; `arguments` excludes the program's
-/// name. Returns the exit status.
+/// Performs the task that the command-line arguments of `sluice-server` select; `arguments` excludes the
+/// program's name. Returns the exit status.
 ///
 /// # Errors
-/// The reason that the server did not start, as text for standard error.
+/// The reason why the server did not start, as text for standard error.
 pub fn run(arguments: Vec<std::ffi::OsString>, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
     start::run(arguments, allocator)
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// A listening socket, shared by the event loop and [`Listening`].
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// The socket: nonblocking, listening.
+    /// The socket, which is nonblocking and listens.
     pub socket: Arc<OwnedFd>,
     /// The address of the socket.
     pub kind: ListenerKind,
@@ -35,7 +35,7 @@ pub enum ListenerKind {
     Tcp {
         /// The address as written in the configuration.
         word: String,
-        /// The TCP port that the socket listens on.
+        /// The TCP port on which the socket listens.
         port: u16,
         /// The protocol on the connections.
         speech: Speech,
@@ -47,7 +47,7 @@ pub enum ListenerKind {
 /// The protocol on the connections of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speech {
-    /// The clients' protocol without TLS; also HTTP of the metrics endpoint, with or without TLS.
+    /// The clients' protocol without TLS, or HTTP of the metrics endpoint with or without TLS.
     Plain,
     /// The clients' protocol over TLS.
     Tls,
@@ -90,27 +90,28 @@ impl std::fmt::Display for ListenError {
 
 /// The listening sockets of clients, of the metrics endpoint or of the cluster bus. A change of the address
 /// or port keeps the sockets that both the old and the new setting name, so that no connection attempt on
-/// them is lost. A failed change leaves everything as it was.
+/// them is lost. A failed change leaves all sockets as they were.
 #[derive(Debug)]
 pub struct Listening {
-    /// The TCP sockets that a configuration asks for.
+    /// Returns the TCP sockets for which a configuration asks.
     wanted: fn(&Config) -> Vec<TcpBind>,
     active: Vec<Listener>,
-    /// Sockets out of use, which the event loop may still hold; a rollback uses them again.
+    /// Sockets that are no longer used, but which the event loop may still have. If the change is rolled
+    /// back, they are used again.
     retired: Vec<Listener>,
     changed: bool,
-    /// Path of the unix socket's file; absolute, because the working directory may change before the file
-    /// is removed.
+    /// Path of the unix socket's file. It is absolute, because the working directory may change before
+    /// the file is removed.
     unix_file: Option<PathBuf>,
     /// Device and inode of the unix socket's file, so that another file of the same name is not removed.
     unix_number: Option<(u64, u64)>,
-    /// Remaining attempts to listen on ports that are in use, for all ports together.
+    /// Number of remaining attempts to listen on ports that are in use, for all ports together.
     attempts: u32,
 }
 
-/// Further attempts that a start with io_uring makes on ports that are in use, for all ports together. After
-/// a crash, io_uring keeps a socket until the kernel has taken the ring apart, 5 to 13 ms after the end of
-/// the process.
+/// Number of further attempts that a start with io_uring makes to listen on ports that are in use, for all
+/// ports together. After a crash, io_uring keeps a socket until the kernel has freed the ring, 5 to 13 ms
+/// after the end of the process.
 const ATTEMPTS_AT_START: u32 = 40;
 /// Time between two attempts to listen on a port that is in use.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
@@ -140,8 +141,8 @@ impl Listening {
         Listening { wanted: wanted_bus, ..Listening::default() }
     }
 
-    /// Does [`Listening::listen_tcp`] at the start. If io_uring is configured, ports in use are tried again,
-    /// because a crashed server may hold its ports for some milliseconds.
+    /// Calls [`Listening::listen_tcp`] at the start. If io_uring is configured, ports in use are tried
+    /// again, because a crashed server may hold its ports for some milliseconds.
     pub fn listen_tcp_at_start(
         &mut self,
         config: &Config,
@@ -159,17 +160,17 @@ impl Listening {
         &self.active
     }
 
-    /// The sockets in use, if they have changed since the last call: the event loop must close all others.
-    /// Retired sockets are dropped.
+    /// The sockets in use, if they have changed since the last call. The event loop must close all other
+    /// sockets. Retired sockets are dropped.
     pub fn take_change(&mut self) -> Option<Vec<Listener>> {
         self.retired.clear();
         std::mem::take(&mut self.changed).then(|| self.active.clone())
     }
 
-    /// Opens the TCP listeners that the configuration asks for and that are not open yet, and retires those
-    /// that it no longer asks for; a port of 0 has no listeners. An address may be unavailable if it has the
-    /// prefix `-`, or if the machine lacks its address family. `warn` is called for each listener that cannot
-    /// be opened.
+    /// Opens those TCP listeners of the configuration that are not open yet, and retires open listeners that
+    /// are not in the configuration; a port of 0 has no listeners. It is no error if an address with the
+    /// prefix `-` is unavailable, or if the machine lacks an address family. `warn` is called for each
+    /// listener that cannot be opened.
     pub fn listen_tcp(&mut self, config: &Config, warn: &mut dyn FnMut(String)) -> Result<(), ListenError> {
         let backlog = config.int(param::TCP_BACKLOG) as i32;
         let wanted = (self.wanted)(config);
@@ -188,8 +189,8 @@ impl Listening {
                 None => open_tcp(bind, config),
             };
             let mut opened = open().or_else(|error| {
-                // Sockets of this process may be in the way, because no socket can listen on an address
-                // while another one listens on `*`, and vice versa.
+                // Other sockets of this process may be the reason, because no socket can listen on an
+                // address while another one listens on `*`, and vice versa.
                 let ours: Vec<_> = held.iter().filter(in_the_way).collect();
                 if !is_in_use(&error) || ours.is_empty() {
                     return Err(error);
@@ -266,7 +267,7 @@ impl Listening {
         self.unix_file.as_deref()
     }
 
-    /// INFO's `listenerN:` values, each with its number N.
+    /// The values of INFO's fields `listenerN:`, each with its number N.
     pub fn info_lines(&self) -> Vec<(usize, String)> {
         let tcp = |wanted: Speech| {
             let mut binds = String::new();
@@ -287,17 +288,17 @@ impl Listening {
     }
 }
 
-/// A TCP address and port to listen on.
+/// A TCP address and port on which the server is to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TcpBind {
     word: String,
     port: u16,
     speech: Speech,
-    /// The directive that asks for the port.
+    /// The directive that sets the port.
     asked_by: ParamId,
 }
 
-/// The sockets that `bind`, `port` and `tls-port` ask for.
+/// The sockets for which `bind`, `port` and `tls-port` ask.
 fn wanted_tcp(config: &Config) -> Vec<TcpBind> {
     let mut binds = Vec::new();
     for (id, speech) in [(param::PORT, Speech::Plain), (param::TLS_PORT, Speech::Tls)] {
@@ -311,7 +312,7 @@ fn wanted_tcp(config: &Config) -> Vec<TcpBind> {
     binds
 }
 
-/// The sockets that `metrics-bind` and `metrics-port` ask for.
+/// The sockets for which `metrics-bind` and `metrics-port` ask.
 fn wanted_metrics(config: &Config) -> Vec<TcpBind> {
     let port = config.int(param::METRICS_PORT) as u16;
     let words = config.list(param::METRICS_BIND).iter().filter(|_| port != 0);
@@ -326,7 +327,7 @@ fn wanted_metrics(config: &Config) -> Vec<TcpBind> {
 }
 
 /// The sockets of a cluster node's bus: the bus port at every address of `bind`. Empty if this server is no
-/// node, or the configuration gives no valid bus port.
+/// cluster node, or the configuration has no valid bus port.
 fn wanted_bus(config: &Config) -> Vec<TcpBind> {
     let Some(port) = bus_port(config).filter(|_| config.bool(param::CLUSTER_ENABLED)) else {
         return Vec::new();
@@ -336,13 +337,13 @@ fn wanted_bus(config: &Config) -> Vec<TcpBind> {
     words.map(|word| TcpBind { word, port, speech: Speech::Bus, asked_by }).collect()
 }
 
-/// The port of the bus; `None` if the configuration gives no valid one.
+/// The port of the bus; `None` if the configuration has no valid bus port.
 pub fn bus_port(config: &Config) -> Option<u16> {
     u16::try_from(sluice_control::cluster::settings::bus_port(config)).ok().filter(|port| *port != 0)
 }
 
-/// Whether a word of `metrics-bind` names a loopback address. False for a name without an address, which
-/// cannot be listened on.
+/// Whether a word of `metrics-bind` names a loopback address. False for a name without an address, on
+/// which no socket can listen.
 pub fn is_loopback(word: &[u8]) -> bool {
     address(&String::from_utf8_lossy(word)).is_ok_and(|address| address.to_canonical().is_loopback())
 }
@@ -401,7 +402,7 @@ fn is_in_use(error: &std::io::Error) -> bool {
 }
 
 /// Whether the server may start without this address, because the machine does not support the address
-/// family, or lacks the address and the prefix `-` permits that.
+/// family, or lacks the address and the prefix `-` permits its absence.
 fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
     let unsupported = [
         Errno::EAFNOSUPPORT,
@@ -417,7 +418,7 @@ fn is_tolerable(error: &std::io::Error, word: &str) -> bool {
 fn open_tcp(bind: &TcpBind, config: &Config) -> std::io::Result<Listener> {
     let TcpBind { word, port, speech, .. } = bind.clone();
     let socket = bind_tcp(address(&word)?, port, config)?;
-    // Set before the socket listens, because the first connection may arrive at once.
+    // The options are set before the socket listens, because the first connection may arrive at once.
     options::tune_listener(&socket, keepalive_s(speech, config));
     socket.listen(config.int(param::TCP_BACKLOG) as i32)?;
     Ok(Listener { socket: Arc::new(socket.into()), kind: ListenerKind::Tcp { word, port, speech } })
@@ -447,11 +448,11 @@ fn bind_tcp(address: IpAddr, port: u16, config: &Config) -> std::io::Result<Sock
     Ok(socket)
 }
 
-/// A problem that a start would have with an address to listen on.
+/// A problem that a start would have with a listening address.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BindProblem {
-    /// A start could succeed: a server has the port now, but may have ended by then; or the machine lacks
-    /// the address family, or the address, and the prefix `-` permits that.
+    /// A start could succeed. Either another server has the port now, but may have ended by then, or the
+    /// machine lacks the address family, or it lacks the address and the prefix `-` permits its absence.
     Tolerable(String),
     /// A start would fail; the text is the reason.
     Fatal(String),
@@ -463,12 +464,12 @@ pub fn try_tcp(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config)]).pop().unwrap_or_default()
 }
 
-/// [`try_tcp`] for the addresses of `metrics-bind`, which must differ from those of clients.
+/// Does the same as [`try_tcp`] for the addresses of `metrics-bind`, which must differ from those of clients.
 pub fn try_metrics(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config), wanted_metrics(config)]).pop().unwrap_or_default()
 }
 
-/// [`try_tcp`] for the addresses of a node's bus, which must differ from those of clients.
+/// Does the same as [`try_tcp`] for the addresses of a node's bus, which must differ from those of clients.
 pub fn try_bus(config: &Config) -> Vec<(ParamId, BindProblem)> {
     try_lists(config, &[wanted_tcp(config), wanted_bus(config)]).pop().unwrap_or_default()
 }
@@ -515,9 +516,9 @@ fn overlap(one: IpAddr, other: IpAddr) -> bool {
     one == other || one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified())
 }
 
-/// Tries the path of `unixsocket`, if one is configured, without listening on it. Errors: the reason that a
-/// start would fail. A socket that another server answers on is no error, because a start replaces it; the
-/// returned text warns of that.
+/// Tries the path of `unixsocket`, if one is configured, without listening on it. Errors: the reason why a
+/// start would fail. If another server answers on the socket, this is no error, because a start replaces
+/// the socket; the returned text is a warning about this.
 pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     let Some(path) = config.text(param::UNIXSOCKET) else { return Ok(None) };
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -532,7 +533,7 @@ pub fn try_unix(config: &Config) -> Result<Option<String>, String> {
     Ok(socket.connect(&address).is_ok().then(|| format!("{}: another server listens here", path.display())))
 }
 
-/// Tries `unixsocketgroup`. Errors: the reason that a start would fail.
+/// Tries `unixsocketgroup`. Errors: the reason why a start would fail.
 pub fn try_unix_group(config: &Config) -> Result<(), String> {
     let group = config.text(param::UNIXSOCKETGROUP).filter(|group| !group.is_empty());
     let (Some(group), Some(_)) = (group, config.text(param::UNIXSOCKET)) else { return Ok(()) };
@@ -549,13 +550,13 @@ fn resolve(name: &str) -> std::io::Result<IpAddr> {
     found.next().map(|a| a.ip()).ok_or_else(|| std::io::ErrorKind::AddrNotAvailable.into())
 }
 
-/// Device and inode of the file at a path; `None` if there is none.
+/// Device and inode of the file at a path; `None` if there is no file.
 fn number_of(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|there| (there.dev(), there.ino())).ok()
 }
 
 /// Removes a socket file, or a symbolic link, that an earlier server has left. Errors: the file cannot be
-/// removed, or a file of another kind is there, and stays.
+/// removed, or there is a file of another kind, which is not removed.
 fn free_unix(path: &Path) -> std::io::Result<()> {
     match std::fs::symlink_metadata(path).map(|there| there.file_type()) {
         Ok(there) if there.is_socket() || there.is_symlink() => std::fs::remove_file(path),
@@ -569,8 +570,8 @@ fn open_unix(path: &Path, config: &Config) -> std::io::Result<Socket> {
     free_unix(path)?;
     let mode = config.int(param::UNIXSOCKETPERM) as u32;
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-    // The file is created with its permissions, because between the bind and a chmod another user may put
-    // a link there. No client can connect before the socket listens.
+    // The file is created with its permissions, because between the bind and a chmod another user may
+    // replace it by a link. No client can connect before the socket listens.
     let old = umask(Mode::empty());
     umask(if mode == 0 { old } else { Mode::from_bits_truncate(0o777 & !mode) });
     let bound = SockAddr::unix(path).and_then(|address| socket.bind(&address));
@@ -597,7 +598,8 @@ pub struct Accepted {
     pub addr: String,
     /// The server's own address and port.
     pub laddr: String,
-    /// Whether the connection comes by a unix socket or from a loopback address, or its peer is unknown.
+    /// Whether the connection was accepted on a unix socket or comes from a loopback address, or its peer is
+    /// unknown.
     pub local: bool,
     /// Whether the connection comes from one of `priority-subnets`.
     pub has_priority: bool,
@@ -635,22 +637,22 @@ fn keepalive_s(speech: Speech, config: &Config) -> i64 {
 /// The largest even number of seconds that the kernel accepts.
 const KEEPALIVE_MAX_S: i64 = 32_766;
 
-/// Connections that count for `maxclients`.
+/// Numbers of connections that count for `maxclients`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TakenConnections {
-    /// Clients, and connections that are to become clients.
+    /// Number of clients, and of connections that are to become clients.
     pub clients: usize,
-    /// Clients and connections from `priority-subnets`.
+    /// Number of these clients and connections that come from `priority-subnets`.
     pub with_priority: usize,
-    /// Bus connections that this node needs. They are counted, so that clients cannot take up all places and
-    /// cut the node off from the others.
+    /// Number of bus connections that this node needs. They are counted, so that clients cannot take all
+    /// places and separate the node from the other nodes.
     pub of_bus: usize,
-    /// How many of `maxclients` are reserved for connections with priority.
+    /// Number of places within `maxclients` that are reserved for connections with priority.
     pub reserved: usize,
 }
 
 impl TakenConnections {
-    /// Whether there is no room for this connection.
+    /// Whether there is no free place for this connection.
     pub fn leave_no_room_for(self, newcomer: &Accepted, config: &Config) -> bool {
         let limit = config.uint(param::MAXCLIENTS).min(Endpoint::CLIENTS_MAX as u64) as usize;
         let all = self.clients.saturating_add(self.of_bus);
@@ -660,7 +662,7 @@ impl TakenConnections {
         all >= limit || is_kept_free
     }
 
-    /// The counter that a refused connection belongs to.
+    /// The counter to which a refused connection belongs.
     pub fn rejected(self, newcomer: &Accepted, config: &Config) -> RejectedConnection {
         match newcomer.has_priority && self.leave_no_room_for(newcomer, config) {
             true => RejectedConnection::Priority,
@@ -678,7 +680,8 @@ pub struct ConnectionRefusal {
     pub rejected: RejectedConnection,
 }
 
-/// The refusal of a connection; `None` if it is accepted. `unguarded`: the default user has no password.
+/// The refusal of a connection; `None` if it is accepted. `unguarded`: whether the default user has no
+/// password.
 pub fn refusal(
     accepted: &Accepted,
     connections: TakenConnections,
@@ -697,9 +700,9 @@ pub fn refusal(
     (!open).then_some(ConnectionRefusal { text: PROTECTED_TEXT, rejected })
 }
 
-/// Raises the limit of descriptors to what `maxclients` clients, the threads of `io-threads` and the metrics
-/// endpoint need. Returns how many clients the limit allows: at least 1, and at most `maxclients`. `warn` is
-/// called if they are fewer than `maxclients`.
+/// Raises the limit of file descriptors to the number that `maxclients` clients, the threads of `io-threads`
+/// and the metrics endpoint need. Returns how many clients the limit allows, at least 1 and at most
+/// `maxclients`. `warn` is called if these are fewer than `maxclients`.
 pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) -> u64 {
     let clients = config.uint(param::MAXCLIENTS);
     let io_threads = config.uint(param::IO_THREADS_NUM).saturating_sub(1);
@@ -729,15 +732,16 @@ pub fn adjust_descriptor_limit(config: &Config, warn: &mut dyn FnMut(String)) ->
     allowed
 }
 
-/// Descriptors kept for listeners, files and links.
+/// Number of file descriptors reserved for listeners, files and links.
 const RESERVED_DESCRIPTORS: u64 = 32;
-/// Descriptors of an I/O thread: its event loop's and its waker's, and one more while io_uring is tried.
+/// Number of file descriptors of an I/O thread: one for its event loop, one for its waker, and one more while
+/// io_uring is tried.
 const IO_THREAD_DESCRIPTORS: u64 = 3;
 
-/// Descriptors of the metrics endpoint: its connections, and its event loop's and its waker's.
+/// Number of file descriptors of the metrics endpoint, for its connections, its event loop and its waker.
 const METRICS_DESCRIPTORS: u64 = CONNECTIONS_MAX as u64 + 4;
 
-/// The error reply for clients of other machines while protected mode is on.
+/// The error reply for clients on other machines while protected mode is on.
 const PROTECTED_TEXT: &[u8] = b"-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from the internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use sluice_evloop::Waker;
 use sluice_snapshot::LoadThread;
 use std::time::Duration;
 
-/// The last log line when the data cannot be loaded. The lines before it are about the file, because scripts
-/// of operators search for them there.
+/// The last log line if the data cannot be loaded. The lines before it are about the file, because
+/// operators' scripts search for such lines at this point of the log.
 pub const NOT_LOADED: &str = "Fatal error loading the DB, check server logs. Exiting.";
 
 /// The load's connection to the main thread, and its clock.
@@ -39,7 +39,7 @@ impl LoadThread for LoadLink {
 }
 
 /// Runs a load on a separate thread. `bio`: the directive `bio-cpulist`. Errors: no thread could be
-/// started, and the load was run on the calling thread.
+/// started, and the load was run on the calling thread instead.
 pub fn start(job: LoadJob, main: Waker, bio: &str) -> std::io::Result<()> {
     let waker = main.clone();
     let started = Thread::Load { bio }.start_with(job, move |job| job.run(&mut LoadLink::new(waker)));

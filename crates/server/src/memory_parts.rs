@@ -1,13 +1,14 @@
-//! Compares the sum of the known parts of memory with the allocator's number; for tests, in builds with debug
-//! assertions.
+//! Compares the sum of the memory of all known parts of the server with the allocator's figure, for tests, in
+//! builds with debug assertions.
 //!
-//! The parts are summed at the end of an iteration, when no operation is under way. The difference at the
-//! first sum is taken for memory outside of all parts, so later sums are compared by their growth since then.
-//! Free blocks in the threads' caches are a part, because the allocator counts them as given out.
+//! The parts are measured at the end of an iteration, when no operation is under way. The difference between
+//! sum and figure at the first measurement counts as memory outside of all parts, so later sums are compared
+//! by their growth since the first one. Free blocks in the threads' caches are a part, because the allocator
+//! counts them as allocated.
 
 use sluice_engine::MemoryPart;
 
-/// The first and the last sum, and the parts of the last.
+/// The first and the last sum, and the parts of the last sum.
 #[derive(Debug, Default)]
 pub struct Parts {
     first: Option<MemorySum>,
@@ -30,7 +31,8 @@ impl Parts {
         self.first.get_or_insert(self.last);
     }
 
-    /// Lines for INFO: the part of each name after `memory_`, and the value; empty before the first sum.
+    /// Lines for INFO: the name of each field without the prefix `memory_`, and the value; empty before the
+    /// first sum.
     pub fn lines(&self) -> Vec<(String, i64)> {
         let Some(first) = self.first else { return Vec::new() };
         let known = (first.used + self.last.parts).wrapping_sub(first.parts);

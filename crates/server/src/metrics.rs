@@ -1,5 +1,5 @@
-//! The metrics endpoint: HTTP for Prometheus and similar collectors, and for people with a browser, on a
-//! thread and a port of its own.
+//! The metrics endpoint: HTTP for Prometheus and similar collectors, and for people with a browser. It
+//! has a thread and a port of its own.
 //!
 //! ```text
 //!  main thread                                the thread (metrics/thread.rs)
@@ -13,8 +13,8 @@
 //! Invariants: (1) the main thread makes a sample when the thread requests one, at most once a second for
 //! requests and once in five seconds for the history, and formats nothing; (2) the main thread never waits
 //! for the thread, and if the main thread does not make a sample in time, the thread answers with the last
-//! one; (3) while `metrics-port` is 0 there is no thread, no socket and no sample; (4) the endpoint listens
-//! on an address other than loopback only if it requires a token or a client's certificate.
+//! sample; (3) while `metrics-port` is 0 there is no thread, no socket and no sample; (4) the endpoint
+//! listens on an address other than loopback only if it requires a token or a client's certificate.
 
 mod facts;
 pub mod http;
@@ -43,9 +43,10 @@ pub struct MetricsEndpoint {
 
 struct EndpointLink {
     sender: Sender<ToEndpoint>,
-    /// Whether the thread wants a sample. Set by the thread before it wakes the main thread, which clears it.
+    /// Whether the thread wants a sample. The thread sets the flag before it wakes the main thread, and the
+    /// main thread clears the flag.
     wanted: Arc<AtomicBool>,
-    /// What the page needs in the next sample; sent before `wanted` is set.
+    /// The data that the page needs with the next sample; sent before `wanted` is set.
     asks: Receiver<PageAsk>,
 }
 
@@ -72,7 +73,7 @@ impl MetricsEndpoint {
                 self.link.insert(EndpointLink { sender, wanted, asks })
             }
         };
-        // The result, whether the kernel had to be asked to wake the thread, is not needed.
+        // The result only says whether the kernel had to be asked to wake the thread.
         let _ = link.sender.send(ToEndpoint::Settings(Box::new(settings)));
         Ok(())
     }
@@ -82,18 +83,18 @@ impl MetricsEndpoint {
         self.link.is_some()
     }
 
-    /// Whether the thread wants a sample; true once for each sample that it asks for. Cost: a read while
-    /// it wants none, and a comparison while there is no endpoint.
+    /// Whether the thread wants a sample; true once for each sample that the thread requests. Cost: one
+    /// read while no sample is wanted, and one comparison while there is no endpoint.
     #[inline]
     pub fn wants_sample(&self) -> bool {
         let Some(link) = &self.link else { return false };
-        // The thread wakes the main thread after setting the flag, so an iteration that reads too early
-        // is followed by another.
+        // The thread wakes the main thread after setting the flag, so an iteration that reads the flag
+        // too early is followed by another iteration.
         link.wanted.load(Ordering::Relaxed) && link.wanted.swap(false, Ordering::Acquire)
     }
 
-    /// What the page needs in the sample that [`MetricsEndpoint::wants_sample`] announced; `None` if the
-    /// sample is not for the page.
+    /// The data that the page needs with the sample that [`MetricsEndpoint::wants_sample`] has announced;
+    /// `None` if the sample is not for the page.
     pub fn take_ask(&self) -> Option<PageAsk> {
         self.link.as_ref().and_then(|link| link.asks.try_iter().last())
     }
@@ -106,8 +107,8 @@ impl MetricsEndpoint {
     }
 }
 
-/// The error of a configuration whose endpoint other machines could reach without a token or certificate;
-/// `None` if the configuration is allowed.
+/// The error for a configuration whose endpoint other machines could reach without a token or
+/// certificate; `None` if the configuration is allowed.
 pub fn refusal(config: &Config) -> Option<String> {
     if config.int(param::METRICS_PORT) == 0 || is_guarded(config) {
         return None;

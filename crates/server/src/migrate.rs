@@ -1,12 +1,13 @@
 //! MIGRATE's connections to other servers: a thread for each migration under way, and idle threads and
 //! connections that are kept for later migrations.
 //!
-//! Invariants: (1) the main thread never waits for these threads; inside a transaction it does the
-//! migration itself; (2) one migration at a time uses a connection: the connection is taken out of the cache,
-//! and put back after all of its requests were answered; (3) the cache keeps at most [`KEPT_MAX`]
+//! Invariants: (1) the main thread never waits for these threads; inside a transaction the main thread itself
+//! performs the migration; (2) one migration at a time uses a connection: the connection is taken out of the
+//! cache, and put back after all of its requests were answered; (3) the cache keeps at most [`KEPT_MAX`]
 //! connections, each for ten seconds after its last use; (4) a send or reply that exceeds the client's
-//! timeout ends the connection; (5) a thread does one migration at a time, and ends ten seconds after its
-//! last one: starting a thread takes as long as moving ten small keys, and tools move ten at a time.
+//! timeout ends the connection; (5) a thread performs one migration at a time, and ends ten seconds after its
+//! last migration. It does not end at once, because starting a thread takes as long as moving ten small keys,
+//! and tools move ten keys at a time.
 
 use crate::net::{BlockingStream, ConnectPlan, Stream};
 use crate::threads::Thread;
@@ -24,16 +25,17 @@ pub struct Migrator {
     kept: Arc<KeptLinks>,
     sender: Sender<(u64, MigrationOutcome)>,
     receiver: Receiver<(u64, MigrationOutcome)>,
-    /// The migrations that have not ended, each with its thread; `None` if no thread could be started.
+    /// The migrations that have not ended, each with the sender to its thread; `None` if no thread could be
+    /// started.
     running: HashMap<u64, Option<Sender<MigrationJob>>>,
-    /// Threads without a migration; the last used one is at the end.
+    /// Threads without a migration. The thread that was used last is at the end.
     idle: Vec<IdleThread>,
     waker: Waker,
     /// When kept connections were last checked, seconds of the monotonic clock.
     looked_s: u64,
 }
 
-/// A migration for a thread to do.
+/// A migration that a thread is to perform.
 struct MigrationJob {
     migration: Migration,
     source: MigrationSource,
@@ -42,7 +44,7 @@ struct MigrationJob {
 /// A thread that waits for its next migration; it ends when all senders to it are dropped.
 struct IdleThread {
     jobs: Sender<MigrationJob>,
-    /// Seconds since its last migration, as counted by `tick`.
+    /// Seconds since the thread's last migration, as counted by `tick`.
     age_s: u64,
 }
 
@@ -52,14 +54,14 @@ pub struct KeptLinks(Mutex<HashMap<(String, u16), KeptLink>>);
 
 struct KeptLink {
     link: TargetLink,
-    /// Seconds since its last use, as counted by `tick`.
+    /// Seconds since the connection's last use, as counted by `tick`.
     age_s: u64,
 }
 
 /// How connections to other servers are made.
 #[derive(Clone)]
 pub struct MigrationSource {
-    /// The address that connections are made from; empty: any.
+    /// The local address from which connections are made; empty for any address.
     pub address: String,
     /// The TLS context; `None` for plain connections.
     pub tls: Option<Context>,
@@ -85,7 +87,7 @@ impl KeptLinks {
         self.lock().len()
     }
 
-    /// Closes all kept connections, because the way connections are made has changed.
+    /// Closes all kept connections, because the settings with which connections are made have changed.
     pub fn forget(&self) {
         self.lock().clear();
     }
@@ -120,8 +122,8 @@ impl Migrator {
         Migrator { kept, sender, receiver, running, idle, waker, looked_s: 0 }
     }
 
-    /// Begins a migration, on an idle thread or a new one. If no thread can be started, the migration ends
-    /// with an error.
+    /// Begins a migration, on an idle thread or a new thread. If no thread can be started, the migration
+    /// ends with an error.
     pub fn begin(&mut self, migration: Migration, source: MigrationSource) {
         let id = migration.id;
         let job = MigrationJob { migration, source };
@@ -146,7 +148,7 @@ impl Migrator {
         let started = Thread::Migrate.start(move || {
             for MigrationJob { migration, source } in next {
                 let (id, outcome) = (migration.id, run(&migration, &source, &kept));
-                // Frees large values on this thread, so that the main thread need not.
+                // Large values are freed on this thread, so that the main thread need not free them.
                 drop(migration);
                 if sender.send((id, outcome)).is_ok() {
                     waker.wake();
@@ -172,8 +174,8 @@ impl Migrator {
         Some((id, outcome))
     }
 
-    /// Closes connections and ends threads that were unused for long. `now_s`: seconds of
-    /// the monotonic clock.
+    /// Closes connections and ends threads that have been unused for more than `KEPT_S`. `now_s`: seconds
+    /// of the monotonic clock.
     pub fn tick(&mut self, now_s: u64) {
         if now_s > self.looked_s {
             let seconds = now_s - self.looked_s;
@@ -218,16 +220,16 @@ impl Broken {
     }
 }
 
-/// Does a migration on the calling thread. May take the migration's timeout for connecting to each address
-/// of the target, for each send and for each receive.
+/// Performs a migration on the calling thread. Connecting to each address of the target, each send and
+/// each receive may take as long as the migration's timeout.
 pub fn run(migration: &Migration, source: &MigrationSource, kept: &KeptLinks) -> MigrationOutcome {
     let mut outcome = MigrationOutcome::default();
     for is_last in [false, true] {
         let Err(Broken { step, is_timeout }) = attempt(migration, source, kept, &mut outcome) else {
             return outcome;
         };
-        // A kept connection may have ended long ago, so a failed first attempt is repeated, except in these
-        // cases.
+        // A kept connection may have ended long ago, so a failed first attempt is repeated, except in the
+        // following cases.
         if is_last
             || is_timeout
             || step == MigrationStep::Connecting
@@ -292,8 +294,8 @@ fn open(migration: &Migration, source: &MigrationSource, timeout: Duration) -> R
     let MigrationSource { address, tls } = source.clone();
     let plan = ConnectPlan { host, port, source: address, timeout, tls };
     let stream = Stream::connect(&plan).map_err(|error| Broken {
-        // A refused connection is reported as an error of writing, because the reference notices it only
-        // when it writes.
+        // A refused connection is reported as an error of writing, because the reference detects the
+        // refusal only when it writes.
         step: if error.kind() == ErrorKind::ConnectionRefused {
             MigrationStep::Writing
         } else {
@@ -327,11 +329,11 @@ impl TargetLink {
     }
 }
 
-/// The most kept connections.
+/// Maximum number of kept connections.
 const KEPT_MAX: usize = 64;
 /// Seconds for which an unused connection or thread is kept.
 const KEPT_S: u64 = 10;
-/// Bytes of requests that are gathered for one send.
+/// Number of bytes of requests that are gathered for one send.
 const SENT_AT_ONCE_BYTES: usize = 64 * 1024;
-/// The most bytes of a reply line.
+/// Maximum length in bytes of a reply line.
 const LINE_BYTES_MAX: usize = 64 * 1024;

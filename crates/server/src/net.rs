@@ -1,6 +1,7 @@
-//! Connections below the protocol: the connection or socket that an event of the event loop is about
-//! ([`Endpoint`]), a connected socket between two holders ([`Stream`]), and the options of sockets. Listening
-//! sockets are in `listen.rs`; `connection.rs` handles the bytes of a client's connection.
+//! Connections below the protocol: the connection or socket to which an event of the event loop belongs
+//! ([`Endpoint`]), a connected socket that is passed from one holder to another ([`Stream`]), and the options
+//! of sockets. Listening sockets are in `listen.rs`; `connection.rs` handles the bytes of a client's
+//! connection.
 
 mod codec;
 mod endpoint;

@@ -1,20 +1,21 @@
-//! How many requests arrive together: the mean over the last receives.
+//! The mean number of requests that arrive together, over the last receives.
 
-/// The mean number of requests in a receive, in sixteenths, so that a mean between one and two is
-/// distinguished from one.
+/// The mean number of requests in a receive, in sixteenths, so that a mean of one can be distinguished
+/// from a mean between one and two.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Depth {
     mean: u64,
 }
 
-/// The unit of the mean: parts of a request.
+/// Number of parts of a request in which the mean is counted.
 const UNIT: u64 = 16;
-/// A receive counts as at most this many requests, so that sums do not overflow.
+/// If there are more requests than this for each receive, this many are counted, so that sums do not
+/// overflow.
 const EACH_MAX: u64 = 1 << 16;
 
 impl Depth {
-    /// Records that `receives` receives brought `requests` requests; the old mean has `weight` times the
-    /// weight of the new value. Without a receive the mean stays.
+    /// Records that `requests` requests arrived in `receives` receives. The old mean has `weight` times
+    /// the weight of the new value. If `receives` is 0, the mean does not change.
     #[inline]
     pub fn learn(&mut self, requests: u64, receives: u64, weight: u64) {
         if let Some(each) = (requests.min(u64::MAX / UNIT) * UNIT).checked_div(receives) {

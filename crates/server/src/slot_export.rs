@@ -1,8 +1,8 @@
-//! Connections of slot moves from this node to their targets: a thread makes each connection, authenticates,
-//! and asks the target to agree. Then the connection becomes a client's, on the main thread.
+//! Connections of slot moves from this node to their targets. A thread makes each connection, authenticates,
+//! and asks the target to agree. The main thread then makes it the connection of a client.
 //!
-//! Invariant: the main thread never waits for these threads; the report of a move that has ended
-//! meanwhile is dropped with its connection.
+//! Invariant: the main thread never waits for these threads; if a move has ended before the report of its
+//! thread arrives, the report is dropped with its connection.
 
 use crate::host::Host;
 use crate::net::{BlockingStream, ConnectPlan, Stream};
@@ -32,16 +32,16 @@ pub struct ExportDialler {
 pub enum ExportReport {
     /// The handshake has reached this step.
     Step(JobName, ExportHandshake),
-    /// There is no connection; the text is the reason for operators. The rules fix its
-    /// wording.
+    /// The connection could not be made. The text tells operators the reason, in the wording of the rules
+    ///
     Refused(JobName, String),
-    /// The target has agreed; holds the connection, and the bytes received after the target's reply.
+    /// The target has agreed. Holds the connection, and the bytes received after the target's reply.
     Agreed(JobName, Stream, Vec<u8>),
 }
 
 /// How a connection to a target is made.
 pub struct ExportSource {
-    /// The address that the connection is made from; empty: any.
+    /// The local address from which the connection is made; empty for any address.
     pub address: String,
     /// The TLS context; `None` for a plain connection.
     pub tls: Option<Context>,
@@ -50,7 +50,7 @@ pub struct ExportSource {
 }
 
 impl ExportSource {
-    /// The settings from the directives, the same as for connections to a primary.
+    /// The settings from the directives that also apply to connections to a primary.
     pub fn of(engine: &Engine, host: &Host) -> ExportSource {
         let config = engine.config();
         ExportSource {
@@ -67,7 +67,7 @@ impl ExportDialler {
         ExportDialler { sender, receiver, running: 0, waiting: VecDeque::new(), waker }
     }
 
-    /// Begins to connect once fewer than [`THREADS_MAX`] threads do.
+    /// Begins to connect, as soon as fewer than [`THREADS_MAX`] threads are connecting.
     pub fn begin(&mut self, target: ExportTarget, source: ExportSource) {
         self.waiting.push_back((target, source));
         self.start_next();
@@ -163,8 +163,8 @@ fn connect(
     Ok((stream, input))
 }
 
-/// The error text for operators. A timeout has the same text as one that the node's state machine of moves
-/// reports, because that also times the move, and either may notice the timeout first.
+/// The error text for operators. A timeout has the same text here as in the node's state machine of moves,
+/// because the state machine also measures the time, and either may detect the timeout first.
 fn why(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> String) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => MOVE_TIMED_OUT.to_owned(),
@@ -172,7 +172,7 @@ fn why(error: &io::Error, otherwise: impl FnOnce(&io::Error) -> String) -> Strin
     }
 }
 
-/// The next line of the target's reply, without its line end; `input` keeps the bytes after it.
+/// The next line of the target's reply, without its line end. The bytes after the line stay in `input`.
 fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>> {
     for _ in 0..READS_MAX {
         if let Some(end) = input.windows(2).position(|two| two == b"\r\n") {
@@ -193,12 +193,12 @@ fn line(stream: &mut BlockingStream, input: &mut Vec<u8>) -> io::Result<Vec<u8>>
     Err(ErrorKind::InvalidData.into())
 }
 
-/// The most threads that connect at once; further moves wait.
+/// Maximum number of threads that connect at the same time; further moves wait.
 const THREADS_MAX: usize = 16;
-/// The most reads in which a reply must arrive, so that a target that sends it in tiny pieces does not hold
-/// the thread.
+/// A reply must arrive in at most this many reads, so that a target that sends the reply in tiny pieces
+/// does not occupy the thread.
 const READS_MAX: usize = 64;
-/// The most bytes of a target's reply.
+/// Maximum length in bytes of a target's reply.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// The error text for a connection that ends before the target's reply.
 const LOST: &str =
@@ -209,8 +209,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A target is silent if its process is stopped, while the kernel still accepts connections for it, or if
-    /// it never answers AUTH.
+    /// A target is silent if it never answers AUTH, or if its process is stopped while the kernel still
+    /// accepts connections for it.
     #[test]
     fn cb_a40_a_silent_target_is_told_of_in_the_words_of_the_moves_own_clock() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();

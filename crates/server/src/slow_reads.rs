@@ -7,7 +7,8 @@
 //!       └───────────── woken ────────────┴── waits for room ─────┘
 //! ```
 //!
-//! Invariants: (1) a thread is at most two pieces ahead of the main thread: one handed over, one finished;
+//! Invariants: (1) a thread is at most two pieces ahead of the main thread, of which one was handed over and
+//! one is finished;
 //! (2) the roots are dropped on the thread that had them, before the main thread learns that the thread is
 //! free; (3) a read is cancelled if its client is gone, and at the end of the server; it ends after its
 //! present piece; (4) the main thread waits for these threads only at the end of the server.
@@ -30,7 +31,8 @@ use std::time::Duration;
 /// The slow-read threads, and the reads under way.
 pub struct SlowReadThreads {
     threads: usize,
-    /// The threads, started with the server; if the start failed, the next slow read tries again.
+    /// The threads, which are started with the server; `None` if this has failed, so that the next slow read
+    /// tries again.
     pool: Option<WorkerPool>,
     waker: Waker,
     sender: Sender<Finished<u64>>,
@@ -39,7 +41,7 @@ pub struct SlowReadThreads {
     next_token: u64,
 }
 
-/// A read whose reply is being produced, or was not handed to the client completely.
+/// A read whose reply is being produced, or was not completely handed to the client.
 struct SlowReadUnderWay {
     key: SessionKey,
     token: Token,
@@ -55,7 +57,7 @@ struct HandOver {
     state: Mutex<Handed>,
     /// Signals that there is room for a piece, or that the read was cancelled.
     changed: Condvar,
-    /// Bytes that only this read keeps alive. Orders nothing (relaxed).
+    /// Number of bytes that only this read keeps alive. It orders no other accesses (relaxed).
     retained: AtomicUsize,
 }
 
@@ -71,8 +73,8 @@ impl HandOver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a piece over once there is room; returns `false` if the read was cancelled. Calls `waits`
-    /// repeatedly while it waits.
+    /// Hands a piece over as soon as there is room. Returns `false` if the read was cancelled. Calls
+    /// `waits` repeatedly during the wait.
     fn put(&self, piece: Outbox, waker: &Waker, mut waits: impl FnMut()) -> bool {
         let mut state = self.lock();
         while state.pieces.len() >= HANDED_OVER_MAX && !state.is_cancelled {
@@ -117,7 +119,7 @@ impl HandOver {
         self.changed.notify_one();
     }
 
-    /// Produces a reply on a thread; returns the processor time used, ns.
+    /// Produces a reply on a thread. Returns the processor time used, ns.
     fn produce(&self, mut read: Box<SlowRead>, waker: &Waker) -> u64 {
         let began_ns = thread_ns();
         for number in 1_u64.. {
@@ -130,7 +132,7 @@ impl HandOver {
                 break;
             }
         }
-        // Frees large values on this thread, so that the main thread need not.
+        // Large values are freed on this thread, so that the main thread need not free them.
         drop(read);
         self.retained.store(0, Relaxed);
         thread_ns().saturating_sub(began_ns)
@@ -138,8 +140,8 @@ impl HandOver {
 }
 
 impl SlowReadThreads {
-    /// Starts the threads; `threads` is the value of the directive `slow-read-threads`, 0 for half of the
-    /// processors.
+    /// Starts the threads. `threads` is the value of the directive `slow-read-threads`; 0 means half of
+    /// the number of processors.
     pub fn new(threads: usize, waker: Waker) -> SlowReadThreads {
         let (sender, mailbox) = Mailbox::new(waker.clone());
         let half = || std::thread::available_parallelism().map_or(1, |all| (all.get() / 2).max(1));
@@ -156,7 +158,7 @@ impl SlowReadThreads {
         }
     }
 
-    /// Number of slow reads that can run at a time.
+    /// Number of slow reads that can run at the same time.
     pub fn threads(&self) -> usize {
         self.threads
     }
@@ -202,7 +204,8 @@ impl SlowReadThreads {
         for Finished { token, outcome } in self.mailbox.drain() {
             let produced_ns = match outcome {
                 JobOutcome::Done(ns) => ns,
-                // These outcomes do not occur: jobs are never cancelled, and a panic ends the process.
+                // These outcomes do not occur, because jobs are never cancelled, and a panic ends the
+                // process.
                 JobOutcome::Cancelled | JobOutcome::Panicked(_) => 0,
             };
             if let Some(read) = self.under_way.iter_mut().find(|read| read.token == token) {
@@ -222,7 +225,7 @@ impl SlowReadThreads {
         engine.set_slow_reads_held(held);
     }
 
-    /// Cancels all reads, because clients are sent nothing more.
+    /// Cancels all reads, because no more output is sent to clients.
     pub fn cancel_all(&self) {
         self.under_way.iter().for_each(|read| read.hand_over.cancel());
     }
@@ -252,7 +255,7 @@ impl SlowReadUnderWay {
                 },
             }
         }
-        // The read is over once the thread has finished and its last piece was taken.
+        // The read is over when the thread has finished and its last piece was taken.
         if let Some(produced_ns) = self.produced_ns
             && self.hand_over.is_empty()
         {
@@ -283,9 +286,9 @@ fn produce_all(hand_over: &HandOver, read: &mut SlowRead) -> u64 {
     }
 }
 
-/// The most pieces of a read that wait for the main thread.
+/// Maximum number of pieces of a read that wait for the main thread.
 const HANDED_OVER_MAX: usize = 1;
 /// Time between two updates of `retained` by a waiting thread.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Pieces between two updates of `retained` by a thread that does not wait.
+/// Number of pieces between two updates of `retained` by a thread that does not wait.
 const LOOK_EVERY_PIECES: u64 = 16;

@@ -1,5 +1,5 @@
-//! From arguments to a running server, with a log line for each question of an operator: where the
-//! configuration came from, which sockets listen, which event loop runs and why.
+//! Starts the server from the command-line arguments. Log lines answer the questions of an operator:
+//! where the configuration came from, which sockets listen, and which event loop runs and why.
 
 use crate::allocator::Allocator;
 use crate::aof;
@@ -47,7 +47,7 @@ impl Failure {
     }
 }
 
-/// Does what the arguments ask for; returns the exit status.
+/// Performs the task that the arguments select. Returns the exit status.
 pub fn run(arguments: Vec<OsString>, allocator: &'static dyn Allocator) -> Result<u8, Failure> {
     let restart = Restart::of_process(arguments.clone());
     match cli::task_of(arguments) {
@@ -85,8 +85,8 @@ fn check(words: &[Vec<u8>]) -> Result<(), Failure> {
     Err(Failure::new(format!("{lines}configuration has {count} error{many}: {}\n", texts.source())))
 }
 
-/// Reports which features a server that is to be moved to Sluice uses and Sluice lacks; returns the exit
-/// status.
+/// Reports the features that another server uses and Sluice lacks, for a move of its data to Sluice.
+/// Returns the exit status.
 fn check_move(words: Vec<Vec<u8>>) -> u8 {
     let environment = |name: &str| std::env::var_os(name).map(OsStringExt::into_vec);
     let judged = MovePlan::read(words, &environment).and_then(|plan| {
@@ -105,8 +105,8 @@ fn check_move(words: Vec<Vec<u8>>) -> u8 {
     }
 }
 
-/// The TLS context for the connection with the other server, made from the same directives as that of links
-/// to a primary.
+/// The TLS context for the connection with the other server. It is made from the same directives as the
+/// context of links to a primary.
 fn tls_of_move(plan: &MovePlan) -> Result<Context, String> {
     let mut config = load(&plan.words).map_err(|failure| failure.text)?.config;
     config.assign(param::TLS_REPLICATION, &[b"yes"])?;
@@ -122,7 +122,7 @@ struct ConfigTexts {
     /// Whether the arguments ask to read a configuration from standard input.
     stdin: bool,
     of_stdin: Vec<u8>,
-    /// The configuration lines that the command-line options stand for.
+    /// The command-line options in the form of configuration lines.
     options: Vec<u8>,
 }
 
@@ -179,8 +179,8 @@ struct LoadedConfig {
 
 fn load(words: &[Vec<u8>]) -> Result<LoadedConfig, Failure> {
     let texts = read(words)?;
-    // The path is made absolute before the lines are applied, because a `dir` line changes what a relative
-    // path means.
+    // The path is made absolute before the lines are applied, because a `dir` line changes the meaning of
+    // a relative path.
     let file = texts.file.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone()));
     let text = match texts.stdin {
         true => [&texts.of_file, b"\n".as_slice(), &texts.of_stdin].concat(),
@@ -196,7 +196,7 @@ fn load(words: &[Vec<u8>]) -> Result<LoadedConfig, Failure> {
     Ok(LoadedConfig { config, user_lines, file, source })
 }
 
-/// The machine's folders and files, for `include` and `dir` lines.
+/// Access to the folders and files of the machine, for `include` and `dir` lines.
 struct ConfigSurroundings;
 
 impl Loader for ConfigSurroundings {
@@ -239,8 +239,8 @@ fn matching(pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Serves until the server ends; returns the exit status. `host` makes the host after the fork of
-/// `daemonize`, because the log shows the id of the process that serves.
+/// Serves until the server ends. Returns the exit status. `host` creates the host, which is done after
+/// the fork of `daemonize`, because the log shows the id of the process that serves.
 fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failure> {
     let LoadedConfig { mut config, user_lines, file, source } = loaded;
     show_directory(&mut config)?;
@@ -274,7 +274,7 @@ fn serve(loaded: LoadedConfig, host: impl FnOnce() -> Host) -> Result<u8, Failur
     let opened = open_event_loop(&mut host, &config).map_err(|text| fail(&mut host, text))?;
     host.status.socket = sluice_daemon::systemd::wanted(&config);
     host.set_facts(opened.event_loop.name(), &opened.reason, supervisor::of(&config));
-    // A failure of these two steps is logged, and does not prevent the start.
+    // A failure of the following two steps is logged, and does not prevent the start.
     let _ = host.apply_oom_score(&config);
     let _ = host.apply_allocator_thread(&config);
     let seeds = seeds(&config).map_err(|error| fail(&mut host, error))?;
@@ -324,19 +324,18 @@ fn open_event_loop(host: &mut Host, config: &Config) -> Result<Opened, String> {
     Ok(opened)
 }
 
-/// How far the loading of the data is before the server runs.
+/// The state of loading the data when the server begins to run.
 enum Begun {
-    /// A thread loads the data. Holds the folder of the append-only file to open after the load; `None` if
-    /// the configuration wants no such file.
+    /// A thread loads the data. Holds the folder of the append-only file that is opened after the load;
+    /// `None` if the append-only file is off.
     UnderWay(Option<sluice_storage::aof::Folder>),
-    /// All data are loaded, or there are none. Holds the folder of the append-only file to open; `None` if
-    /// the configuration wants no such file.
+    /// All data are loaded, or there are none. Holds the folder of the append-only file that is to be
+    /// opened; `None` if the append-only file is off.
     Done(Option<sluice_storage::aof::Folder>),
 }
 
-/// Removes the temporary files of saves that were cut short, and begins to load the append-only file or,
-/// if the configuration wants none, the snapshot file. If the append-only file does not exist, nothing is
-/// loaded.
+/// Removes the temporary files of interrupted saves, and begins to load the append-only file or, if that
+/// is off, the snapshot file. If the append-only file is on but does not exist, nothing is loaded.
 fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> {
     let storage = host.storage.clone();
     temporary::remove_left_over(storage.as_ref(), Path::new("."), &mut |text| {
@@ -378,8 +377,9 @@ fn begin_load(engine: &mut Engine, host: &mut Host) -> Result<Begun, NotLoaded> 
     Ok(Begun::UnderWay(Some(folder)))
 }
 
-/// An append-only file that begins beside an RDB file begins without data, as in Valkey. The RDB file gets a
-/// second name, so that its data outlive the next save; if it cannot get one, saves do not replace it.
+/// Keeps an RDB file that was not loaded, because a new append-only file begins without data, as in Valkey.
+/// The RDB file gets a second name, so that its data remain after the next save. If it cannot get a second
+/// name, saves do not replace it.
 fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
     let name = std::ffi::OsStr::from_bytes(engine.config().bytes(param::DBFILENAME)).to_owned();
     let storage = host.storage.clone();
@@ -408,7 +408,7 @@ fn keep_unloaded_snapshot(engine: &mut Engine, host: &mut Host) {
 }
 
 /// Sets `dir` to the path of the working directory that the kernel reports. The `dir` lines have been applied
-/// in order, so the last one may be relative to an earlier one.
+/// in order, so a line may be relative to an earlier one.
 fn show_directory(config: &mut Config) -> Result<(), Failure> {
     let fail = |config: &Config, reason: &str| {
         Failure::new(config.cannot_apply(param::DIR, reason).report(cli::COMPATIBLE))
@@ -455,7 +455,7 @@ fn open_log(host: &mut Host, config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lowers `maxclients` to what the system allows.
+/// Lowers `maxclients` to the number that the system's limit of file descriptors allows.
 fn limit_clients(host: &mut Host, config: &mut Config) {
     let allowed = listen::adjust_descriptor_limit(config, &mut |text| host.note(LogLevel::Warning, &text));
     if allowed < config.uint(param::MAXCLIENTS) {
@@ -525,8 +525,8 @@ fn log_start(host: &mut Host, config: &Config, source: &str) {
     host.write_pid_file(config);
 }
 
-/// Logs which data a crash loses where the append-only file is off, so that operators do not learn it only
-/// after a crash.
+/// Logs which data a crash loses if the append-only file is off, so that operators know this before a
+/// crash.
 fn log_persistence(host: &mut Host, config: &Config) {
     if config.bool(param::APPENDONLY) {
         return;
@@ -616,7 +616,7 @@ fn note_metrics(host: &mut Host, config: &Config) {
     }
 }
 
-/// Random seeds. With `hash-seed` the order of keys is the same in every run and on every server.
+/// Returns random seeds. With `hash-seed` the order of keys is the same in every run and on every server.
 fn seeds(config: &Config) -> Result<Seeds, String> {
     let mut bytes = [0u8; 24];
     getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no random numbers: {error}"))?;

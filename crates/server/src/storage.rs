@@ -3,7 +3,8 @@
 use sluice_storage::{Real, Storage};
 use std::sync::Arc;
 
-/// The machine's file system; in a build with debug assertions, with the fault that the environment requests.
+/// The machine's file system. In a build with debug assertions, it has the fault that an environment variable
+/// requests.
 pub fn of_process() -> Arc<dyn Storage> {
     let real = Arc::new(Real);
     #[cfg(debug_assertions)]

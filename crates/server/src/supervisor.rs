@@ -7,8 +7,8 @@ use sluice_config::{Config, param};
 use sluice_daemon::systemd::{self, NoteWait};
 use sluice_storage::plain_error;
 
-/// Notifies systemd of a state (lines of `NAME=value`) if `supervised` asks for it. Waits for at most a
-/// second. An error is logged.
+/// Notifies systemd of a state (lines of `NAME=value`) if `supervised` selects systemd or `auto`. Waits
+/// for at most a second. An error is logged.
 pub fn report_state(config: &Config, state: &str, host: &mut Host) {
     let told = match (config.choice::<Supervisor>(param::SUPERVISED), systemd::path()) {
         (Supervisor::Systemd | Supervisor::Auto, Some(path)) => {
@@ -43,8 +43,8 @@ pub fn of(config: &Config) -> Option<&'static str> {
     }
 }
 
-/// Stops the process until upstart continues it, if `supervised` asks for it; upstart takes the
-/// stop for "ready".
+/// Stops the process until upstart continues it, if `supervised` selects upstart. For upstart, the stop
+/// means that the process is ready.
 pub fn stop_for_upstart(config: &Config, host: &mut Host) {
     let wanted = match config.choice::<Supervisor>(param::SUPERVISED) {
         Supervisor::Upstart => true,

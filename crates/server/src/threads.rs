@@ -1,20 +1,20 @@
-//! The threads of the server: every thread is a variant of [`Thread`], and is started here and nowhere
-//! else (`cargo xtask tidy`).
+//! The threads of the server. Every thread is a variant of [`Thread`], and is started here and nowhere
+//! else, which `cargo xtask tidy` checks.
 //!
 //! Every thread has, from its first instruction to its last:
 //! 1. a name of at most 15 bytes, which `ps -L`, crash reports and panics show;
 //! 2. a signal stack, on which a crash report can be made when the thread's own stack has overflowed;
-//! 3. processors: those of `bio-cpulist` if [`Thread::processors`] names it, else those of the starting
-//!    thread, which are those of `server-cpulist`. Processors are a preference: if the system refuses them,
-//!    the thread also works on others;
+//! 3. processors: those of `bio-cpulist` for the threads that [`Thread::processors`] selects, and otherwise
+//!    those of the starting thread, which are those of `server-cpulist`. If the system refuses these
+//!    processors, the thread runs on any processor;
 //! 4. a share of the processors: [`Thread::yields`].
 //!
-//! A panic on any thread makes a crash report and ends the process (`daemon/crash.rs`): the hook aborts
-//! before anything is unwound, so no other thread needs to handle a panic, and a join does not fail. The
-//! threads that `evloop`'s pool asks for are started here as well.
+//! A panic on any thread makes a crash report and ends the process (`daemon/crash.rs`). The panic hook
+//! aborts before the stack is unwound, so no other thread needs to handle a panic, and a join does not
+//! fail. The threads for `evloop`'s pool are started here as well.
 //!
-//! If the system refuses a thread, the caller gets the error, and the job back if another thread can do
-//! it ([`Thread::start_with`]). Each variant says what then happens to the job.
+//! If the system refuses a thread, the caller gets the error, and also the job if another thread can do
+//! it ([`Thread::start_with`]). The comment of each variant describes what then happens to the job.
 
 mod affinity;
 
@@ -30,14 +30,15 @@ use std::thread::{Builder, JoinHandle};
 /// The purpose of a thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Thread<'a> {
-    /// Writes the append-only file. If refused, there is no append-only file: a start ends, CONFIG SET fails.
+    /// Writes the append-only file. If refused, there is no append-only file, so that a start ends, and
+    /// CONFIG SET fails.
     Aof,
-    /// Syncs the append-only file. If refused: as [`Thread::Aof`].
+    /// Syncs the append-only file. If refused, the consequences are those of [`Thread::Aof`].
     AofSync,
-    /// Puts the base of a rewrite in force. If refused, the thread of the file does that.
+    /// Puts the base of a rewrite in force. If refused, the thread of the file puts it in force.
     AofBase,
-    /// Does the TLS handshakes of cluster bus connections. If refused, the connection is closed, and the
-    /// log says so.
+    /// Performs the TLS handshakes of cluster bus connections. If refused, the connection is closed, and
+    /// the log reports this.
     BusHandshake,
     /// Writes `nodes.conf`. If refused, the server does not start.
     ClusterFile,
@@ -50,27 +51,28 @@ pub enum Thread<'a> {
         /// The processors, as `bio-cpulist` lists them.
         bio: &'a str,
     },
-    /// An I/O thread, by its number from 1. If refused, fewer of them run, and the log says so.
+    /// An I/O thread, by its number, counted from 1. If refused, fewer I/O threads run, and the log reports
+    /// this.
     Io(usize),
     /// Frees large values. If refused, the server does not start.
     LazyFree {
         /// The processors, as `bio-cpulist` lists them.
         bio: &'a str,
     },
-    /// Loads data into a keyspace. If refused, the main thread loads while all clients wait, and the
-    /// log says so.
+    /// Loads data into a keyspace. If refused, the main thread loads the data while all clients wait, and
+    /// the log reports this.
     Load {
         /// The processors, as `bio-cpulist` lists them.
         bio: &'a str,
     },
-    /// Serves the metrics endpoint. If refused, the endpoint does not answer, and the log says so.
+    /// Serves the metrics endpoint. If refused, the endpoint does not answer, and the log reports this.
     Metrics,
-    /// Does a MIGRATE. If refused, the client gets the error for an unreachable target.
+    /// Performs a MIGRATE. If refused, the client gets the error for an unreachable target.
     Migrate,
     /// Looks up the names of nodes. If refused, the name has no address.
     Resolve,
-    /// Produces replies of slow reads, by its number from 1. If refused, the main thread produces them,
-    /// and the log says so.
+    /// Produces replies of slow reads; the field is the thread's number, counted from 1. If refused, the
+    /// main thread produces the replies, and the log reports this.
     SlowRead(usize),
     /// Formats a snapshot, or the base of a rewrite. If refused, the save, the rewrite or the replica's full
     /// sync fails.
@@ -83,10 +85,11 @@ pub enum Thread<'a> {
     /// Puts the replication stream that follows a snapshot into a spool. If refused, the replica's
     /// full sync fails.
     StreamSpool,
-    /// Does the TLS handshakes of clients. If refused, the connection is closed, and the log says so.
+    /// Performs the TLS handshakes of clients. If refused, the connection is closed, and the log reports
+    /// this.
     TlsHandshake,
-    /// Checks whether certificate files have changed. If refused, the certificates in use stay, and the
-    /// log says so.
+    /// Checks whether certificate files have changed. If refused, the certificates in use stay in use,
+    /// and the log reports this.
     TlsReload,
     /// Reads and validates a file of users. If refused, ACL LOAD fails.
     Users,
@@ -121,8 +124,8 @@ impl Thread<'_> {
         }
     }
 
-    /// The processors that the thread prefers, a list such as `0,2,4-9:2`; empty: those of
-    /// the starting thread.
+    /// The processors that the thread prefers, as a list such as `0,2,4-9:2`; empty for those of the
+    /// starting thread.
     fn processors(&self) -> &str {
         match self {
             Thread::Download { bio } | Thread::LazyFree { bio } | Thread::Load { bio } => bio,
@@ -148,8 +151,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Whether the thread gets only a third of other threads' time where processors are short. On an idle
-    /// processor it loses nothing.
+    /// Whether the thread gets only a third of other threads' processor time if there are too few
+    /// processors. On an idle processor the thread is not slowed down.
     fn yields(self) -> bool {
         matches!(
             self,
@@ -164,7 +167,8 @@ impl Thread<'_> {
     /// Starts the thread. Cost: some system calls, about 50 microseconds.
     ///
     /// # Errors
-    /// An error of the system: there is no further thread, or no memory for a stack. `run` is dropped then.
+    /// An error of the system, because there are too many threads, or no memory for a stack. `run` is then
+    /// dropped.
     pub fn start<T: Send + 'static>(
         self,
         run: impl FnOnce() -> T + Send + 'static,
@@ -203,8 +207,8 @@ impl Thread<'_> {
 }
 
 /// Starts a thread that waits in an event loop of its own. Returns the sending end of the thread's inbox,
-/// which wakes the loop. The thread is not joined: it ends when `run` returns, or with the process. Waits
-/// for the thread's start.
+/// which wakes the loop. The thread is not joined; it ends when `run` returns, or with the process. This
+/// function waits until the thread has started.
 ///
 /// # Errors
 /// The thread, or its event loop, cannot be started.
@@ -230,24 +234,24 @@ pub fn start_with_loop<M: Send + 'static>(
 /// A job for which no thread could be started.
 #[derive(Debug)]
 pub struct Refused<J> {
-    /// The job, for the caller to do elsewhere.
+    /// The job, which the caller can do elsewhere.
     pub job: J,
     /// The system's reason for the refusal.
     pub error: io::Error,
 }
 
-/// Gives this thread a third of other threads' time where processors are short.
+/// Gives this thread a third of other threads' processor time if there are too few processors.
 fn yield_to_others() {
     use rustix::process::{getpid, getpriority_process, setpriority_process};
     // The niceness is relative to the main thread's, because that of the starting thread may already be
     // raised.
     let main = getpriority_process(Some(getpid())).unwrap_or(0);
-    // Only the priority is affected: if the system does not allow the change, nothing is wrong.
+    // An error is ignored, because only the priority is affected if the system does not allow the change.
     let _ = setpriority_process(Some(rustix::thread::gettid()), (main + YIELDED).min(NICENESS_MAX));
 }
 
-/// A yielding thread's niceness beyond the main thread's: each step divides the weight by 1.25, so five
-/// steps leave a third.
+/// A yielding thread's niceness is higher than the main thread's by this. Each step divides the thread's
+/// weight by 1.25, so five steps leave a third.
 const YIELDED: i32 = 5;
 /// The largest niceness that Linux has.
 const NICENESS_MAX: i32 = 19;
@@ -310,7 +314,7 @@ mod tests {
             told.send(sum).unwrap();
         });
         let sender = sender.unwrap();
-        // The result, whether the kernel had to be asked to wake the thread, is not needed.
+        // The result only says whether the kernel had to be asked to wake the thread.
         for _ in 0..3 {
             let _ = sender.send(1);
         }

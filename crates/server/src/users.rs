@@ -1,6 +1,7 @@
 //! The users with which the server starts: `user` and `role` lines or a file of users, and `requirepass`.
 //!
-//! Invariants: (1) a fault ends the start: no server begins with users other than the configured ones;
+//! Invariants: (1) a fault ends the start, so that no server begins with users other than the configured
+//! ones;
 //! (2) no log line contains a password.
 
 pub mod loads;
@@ -15,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// `user` and `role` lines that were each validated, as far as that is possible without the others.
+/// `user` and `role` lines, each of which was validated as far as this is possible without the other lines.
 #[derive(Debug, Default)]
 pub struct JudgedLines {
     users: ConfigUsers,
@@ -27,7 +28,8 @@ pub struct JudgedLines {
 pub struct StartUsers {
     /// All users and roles of the server.
     pub users: Users,
-    /// Users and roles from included files and the command line, which CONFIG REWRITE leaves there.
+    /// Users and roles from included files and the command line, which CONFIG REWRITE does not write into the
+    /// config file.
     pub outside: Vec<OutsideUser>,
     /// Log lines about settings that the operator may not have meant.
     pub notes: Vec<(LogLevel, String)>,
@@ -48,8 +50,8 @@ fn add(users: &mut ConfigUsers, line: &UserLine) -> Result<(), LoadError> {
     added.map_err(|fault| line.error(fault.shown, fault.error.text()))
 }
 
-/// The users with which a server begins. Errors: log lines; the start ends. Cost: parsing the rules, and
-/// reading the file of users, if any.
+/// The users with which a server begins. Errors: lines for the log, after which the start ends. Cost:
+/// parsing the rules, and reading the file of users, if any.
 pub fn at_start(
     config: &Config,
     judged: &JudgedLines,
@@ -106,7 +108,7 @@ fn read_file(config: &Config, storage: &dyn Storage) -> Result<Users, String> {
 }
 
 /// A warning if `requirepass` is set but is not the default user's password, because the file of users sets
-/// others or none.
+/// other passwords or none.
 fn useless_password(config: &Config, users: &Users) -> Option<String> {
     let password = config.bytes(param::REQUIREPASS);
     let default = users.default_user();
@@ -182,8 +184,9 @@ pub fn read_user_file(storage: &dyn Storage, path: &[u8]) -> Result<Vec<u8>, Str
     read_whole(storage, Path::new(OsStr::from_bytes(path))).map_err(|error| plain_error(&error))
 }
 
-/// Replaces the text of a file of users atomically: after a crash or an error the file has either the old or
-/// the new text. The permissions stay; only the owner can access a new file. Errors: the system's reason.
+/// Replaces the text of a file of users atomically, so that after a crash or an error the file has either
+/// the old or the new text. The permissions stay the same; only the owner can access a newly created file.
+/// Errors: the system's reason.
 pub fn replace_user_file(storage: &Arc<dyn Storage>, path: &[u8], text: &[u8]) -> Result<(), String> {
     let path = Path::new(OsStr::from_bytes(path));
     sluice_storage::replace_file(storage, path, text).map_err(|error| plain_error(&error))

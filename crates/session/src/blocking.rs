@@ -6,11 +6,11 @@
 //!                                 └────deadline, CLIENT UNBLOCK──► reply ──────────────────────────► resumed
 //! ```
 //!
-//! Invariants: (1) a session's `waiting` says what the session waits for; a wait that has a list here, or a
-//! deadline, is listed exactly while `waiting` is set (a wait that ends by a message naming its client has no
-//! list); (2) clients of one key are served in the order in which they began to wait; (3) a client is served
-//! between execution units (commands or transactions), before any client's next command, by running its own
-//! command again.
+//! Invariants: (1) a session's `waiting` is the wait of the session; a wait that has a list here, or a
+//! deadline, is listed exactly while `waiting` is set (a wait that is ended by a message naming its client
+//! has no list); (2) clients of one key are served in the order in which they began to wait; (3) a client is
+//! served between execution units (commands or transactions), before any client's next command, by running
+//! its own command again.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -23,13 +23,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A command that waits, with its request.
 #[derive(Debug)]
 pub struct Waiting {
-    /// The one request that waits.
+    /// The request that waits, which is the only element.
     pub request: OwnedRequests,
     /// Command, keys and hashes of the request.
     pub prepared: Prepared,
-    /// What ends the wait.
+    /// The condition that ends the wait.
     pub on: WaitFor,
-    /// Number of the wait: clients of a key are served by rising order.
+    /// Number of the wait. Clients of a key are served in ascending order of these numbers.
     pub order: u64,
     /// How CLIENT UNBLOCK ends this wait; `None` if no CLIENT UNBLOCK has named the client.
     pub unblock: Option<Unblock>,
@@ -64,21 +64,21 @@ pub struct Blocking {
     slow_reads: BTreeMap<u64, SessionKey>,
     /// Clients whose loads of users wait for earlier loads, in the order in which they began to wait.
     user_loads: BTreeMap<u64, SessionKey>,
-    /// A load of users has ended, and clients wait to begin theirs.
+    /// Whether a load of users has ended while clients wait to begin their loads.
     may_load_users: bool,
-    /// A thread has become free, and slow reads wait for one.
+    /// Whether a thread has become free while slow reads wait for a thread.
     has_free_thread: bool,
-    /// Keys that may now have what a client waits for, with their databases.
+    /// Keys that may now have a value for which a client waits, with their databases.
     ready: VecDeque<(usize, Box<[u8]>)>,
     /// Clients that were on [`Blocking::paused`] and whose requests are to run again.
     resumed: BTreeMap<u64, SessionKey>,
     /// Clients whose waits CLIENT UNBLOCK ends.
     unblocked: VecDeque<SessionKey>,
-    /// A replica has acknowledged more since the clients in `replicas` were last looked at.
+    /// Whether a replica has acknowledged more since the clients in `replicas` were last checked.
     acknowledged: bool,
-    /// A command was given to the cluster's state machine, whose decisions are to be carried out.
+    /// Whether a command was given to the cluster's state machine, whose decisions are to be carried out.
     node_has_decided: bool,
-    /// One of the fields above may hold work for [`Blocking::next_due`].
+    /// Whether one of the fields above may hold work for [`Blocking::next_due`].
     due: bool,
     next_order: u64,
     count: usize,
@@ -86,19 +86,19 @@ pub struct Blocking {
     until_gone: usize,
     /// Keys with clients whose wait also ends when the key is deleted.
     keys_until_gone: usize,
-    /// Positions and new bytes of arguments of the command that begins to wait; they are replaced before the
-    /// command runs again. Empty if none are.
+    /// Positions and new bytes of those arguments of the command that begins to wait that must be replaced
+    /// before the command runs again. Empty if no argument must be replaced.
     pub replaced_args: Vec<(usize, Vec<u8>)>,
 }
 
 /// The clients that wait for one key.
 #[derive(Debug, Default)]
 struct Waiters {
-    /// By the order in which they began to wait.
+    /// The clients, by the order in which they began to wait.
     clients: BTreeMap<u64, SessionKey>,
-    /// The key is on [`Blocking::ready`].
+    /// Whether the key is in [`Blocking::ready`].
     is_ready: bool,
-    /// Clients whose wait also ends when the key is deleted.
+    /// Number of clients whose wait also ends when the key is deleted.
     until_gone: usize,
 }
 
@@ -113,7 +113,7 @@ pub enum ReadyWork {
     Resumed(SessionKey),
     /// End the wait of a client that CLIENT UNBLOCK named.
     Unblocked(SessionKey),
-    /// Look at the clients that wait for acknowledgements of replicas.
+    /// Check the clients that wait for acknowledgements of replicas.
     Acknowledged,
     /// Begin the next load of users.
     UserLoads,
@@ -122,13 +122,14 @@ pub enum ReadyWork {
 }
 
 impl Blocking {
-    /// No waiting clients; `epoch` is advanced when the first wait for a key begins or the last one ends, and
-    /// likewise for the waits that also end when their key is deleted.
+    /// A value without waiting clients. `epoch` is advanced when the first wait for a key begins or the last
+    /// such wait ends, and also when the first or last wait that ends with the deletion of its key begins or
+    /// ends.
     pub fn new(epoch: Epoch) -> Blocking {
         Blocking { epoch, ..Blocking::default() }
     }
 
-    /// Heap bytes of the lists, without `replaced_args`. O(keys that clients wait for).
+    /// Heap bytes of the lists, without `replaced_args`. O(keys for which clients wait).
     pub fn footprint(&self) -> usize {
         let waiters = |of: &Waiters| heap::tree::<u64, SessionKey>(of.clients.len());
         let keys = self.keys.footprint() + self.keys.values().map(waiters).sum::<usize>();
@@ -154,12 +155,12 @@ impl Blocking {
         self.deadlines.len()
     }
 
-    /// Number of keys that clients wait for.
+    /// Number of keys for which clients wait.
     pub fn keys(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether a client waits for a key: every change of a key must then be looked up here.
+    /// Whether a client waits for a key, so that every changed key must be looked up here.
     #[inline]
     pub fn wants_keys(&self) -> bool {
         !self.keys.is_empty()
@@ -196,7 +197,7 @@ impl Blocking {
             WaitFor::Turn => drop(self.scripts.insert(waiting.order, client)),
             WaitFor::SlowRead { .. } => drop(self.slow_reads.insert(waiting.order, client)),
             WaitFor::UserLoads => drop(self.user_loads.insert(waiting.order, client)),
-            // Each of these waits ends by a message that names the client.
+            // A message that names the client ends each of these waits.
             WaitFor::Load
             | WaitFor::Users
             | WaitFor::Shutdown
@@ -225,7 +226,7 @@ impl Blocking {
         }
     }
 
-    /// Takes a client off the lists. Cost: O(log n) for each key.
+    /// Removes a client from the lists. Cost: O(log n) for each key.
     pub fn remove(&mut self, client: SessionKey, waiting: &Waiting) {
         let before = self.wants();
         self.unlist(client, waiting);
@@ -281,8 +282,8 @@ impl Blocking {
         self.deadlines.remove(&(waiting.on.deadline_ms(), client));
     }
 
-    /// Notes that a key has changed: the clients that wait for it are served at the end of the execution
-    /// unit.
+    /// Records that a key has changed, so that the clients that wait for it are served at the end of the
+    /// execution unit.
     #[inline]
     pub fn key_changed(&mut self, db: usize, key: &[u8]) {
         if let Some(waiters) = self.keys.get_mut(db, key)
@@ -293,20 +294,21 @@ impl Blocking {
         }
     }
 
-    /// Notes that a database was exchanged: each key of it that a client waits for may exist now.
+    /// Records that a database was exchanged, so that each of its keys for which a client waits may exist
+    /// now.
     pub fn database_changed(&mut self, db: usize) {
         let keys: Vec<Box<[u8]>> = self.keys.of_db(db).map(|(key, _)| key.into()).collect();
         keys.iter().for_each(|key| self.key_changed(db, key));
     }
 
-    /// Notes that a replica has acknowledged more.
+    /// Records that a replica has acknowledged more bytes of the replication stream.
     pub fn replica_acknowledged(&mut self) {
         self.acknowledged = !self.replicas.is_empty();
         self.due |= self.acknowledged;
     }
 
-    /// Notes that a command was given to the cluster's state machine. The machine's decisions take effect
-    /// before the next command of any client.
+    /// Records that a command was given to the cluster's state machine. The machine's decisions take
+    /// effect before the next command of any client.
     pub fn node_has_decided(&mut self) {
         self.node_has_decided = true;
         self.due = true;
@@ -317,15 +319,15 @@ impl Blocking {
         self.replicas.values().copied().collect()
     }
 
-    /// Makes all postponed requests run again, in their order; called when a reason for postponing ends,
-    /// such as a pause or a suspended execution unit. The gate postpones those requests again for which
-    /// another reason still holds.
+    /// Makes all postponed requests run again, in their order. Called when a reason for postponing ends,
+    /// such as a pause or a suspended execution unit. If another reason still applies to a request, the
+    /// gate postpones the request again.
     pub fn release_postponed(&mut self) {
         self.resumed.append(&mut self.paused);
         self.due |= !self.resumed.is_empty();
     }
 
-    /// The clients whose requests are postponed, then those whose scripts wait for their turn.
+    /// The clients whose requests are postponed, followed by the clients whose scripts wait for their turn.
     pub fn postponed(&self) -> Vec<SessionKey> {
         self.paused.values().chain(self.scripts.values()).copied().collect()
     }
@@ -341,7 +343,7 @@ impl Blocking {
         self.scripts.first_key_value().map(|(_, client)| *client)
     }
 
-    /// Notes that a thread is free for slow reads.
+    /// Records that a thread is free for slow reads.
     pub fn thread_is_free(&mut self) {
         self.has_free_thread = !self.slow_reads.is_empty();
         self.due |= self.has_free_thread;
@@ -358,7 +360,7 @@ impl Blocking {
         self.slow_reads.len()
     }
 
-    /// Notes that a load of users has ended: the next may begin.
+    /// Records that a load of users has ended, so that the next one may begin.
     pub fn user_load_ended(&mut self) {
         self.may_load_users = !self.user_loads.is_empty();
         self.due |= self.may_load_users;
@@ -369,19 +371,19 @@ impl Blocking {
         self.user_loads.first_key_value().map(|(_, client)| *client)
     }
 
-    /// Notes that CLIENT UNBLOCK named a client.
+    /// Records that CLIENT UNBLOCK has named a client.
     pub fn unblock(&mut self, client: SessionKey) {
         self.unblocked.push_back(client);
         self.due = true;
     }
 
-    /// Whether [`Blocking::next_due`] may have something.
+    /// Whether [`Blocking::next_due`] may return work.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Takes the next piece of work, by kind in a fixed order; `None` if nothing is due.
+    /// Takes the next piece of work; `None` if nothing is due. The kinds of work have a fixed order.
     pub fn next_due(&mut self) -> Option<ReadyWork> {
         if std::mem::take(&mut self.node_has_decided) {
             return Some(ReadyWork::NodeDecisions);
@@ -398,8 +400,8 @@ impl Blocking {
         if std::mem::take(&mut self.acknowledged) {
             return Some(ReadyWork::Acknowledged);
         }
-        // Loads of users that wait begin before postponed requests run again: a postponed ACL LOAD is newer,
-        // and the load that begins last defines the users.
+        // Loads of users that wait begin before postponed requests run again, because a postponed ACL LOAD
+        // is newer, and the load that begins last defines the users.
         if std::mem::take(&mut self.may_load_users) {
             return Some(ReadyWork::UserLoads);
         }
@@ -426,7 +428,7 @@ impl Blocking {
         self.next_order
     }
 
-    /// The client with the earliest deadline, if that has passed.
+    /// The client with the earliest deadline, if this deadline has passed.
     #[inline]
     pub fn next_expired(&self, now_ms: u64) -> Option<SessionKey> {
         self.deadlines.first().filter(|(at, _)| *at <= now_ms).map(|(_, client)| *client)
@@ -440,18 +442,19 @@ impl Blocking {
 }
 
 impl Waiting {
-    /// The keys that the client waits for.
+    /// The keys for which the client waits.
     pub fn keys(&self, on: BlockOn) -> impl Iterator<Item = &[u8]> {
         let request = self.request.at(0);
         (on.first..on.first + on.count).map(move |index| request.arg(index))
     }
 
-    /// Bytes of the request's arguments.
+    /// Total length in bytes of the request's arguments.
     pub(crate) fn args_bytes(&self) -> usize {
         self.request.args_bytes()
     }
 
-    /// Bytes that the request had on the wire.
+    /// Number of bytes stored for the request: the bytes in which it arrived, plus the words of an inline
+    /// request and the new values of replaced arguments.
     pub fn wire_bytes(&self) -> usize {
         self.request.bytes()
     }

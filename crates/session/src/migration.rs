@@ -5,15 +5,15 @@
 //!                    └── keys held: what would change them waits ──────────────────────────────────────────────────┘
 //! ```
 //!
-//! The *moment* of a migration is when its handler runs: the handler takes roots of the values (second
-//! owners, which keep the values as they are), as a slow read does. Inside a transaction the client cannot be
-//! suspended: the main thread copies the keys itself, and every client waits.
+//! The *moment* of a migration is the time at which its handler runs. The handler takes roots of the values
+//! (second owners, which keep the values as they are), as a slow read does. Inside a transaction the client
+//! cannot be suspended, so the main thread copies the keys itself, while every client waits.
 //!
 //! Invariants: (1) from the moment of a migration to its end, no client changes a key that is to be
-//! deleted, so the deleted value is the one that the other server has; expiry and eviction may delete the
-//! key earlier; (2) the keys that the other server has acknowledged are deleted, even if the client is
-//! gone; (3) nothing is deleted when this server has become a replica meanwhile: the data are the
-//! primary's; (4) no more than `IN_FLIGHT_MAX` migrations at a time have roots on threads.
+//! deleted, so the deleted value is the value that the other server has; expiry and eviction may delete
+//! the key earlier; (2) the keys that the other server has acknowledged are deleted, even if the client
+//! is gone; (3) no key is deleted if this server has become a replica during the migration, because the
+//! data are then the primary's; (4) at most `IN_FLIGHT_MAX` migrations at a time have roots on threads.
 
 use sluice_base::SessionKey;
 use sluice_commands::{Migration, MigrationOutcome};
@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Migrations {
     in_flight: BTreeMap<u64, InFlight>,
-    /// Hashes of the keys that are to be deleted. Changes of another key with the same hash have to wait,
-    /// too.
+    /// Hashes of the keys that are to be deleted. Changes of another key with the same hash also have to
+    /// wait.
     held: BTreeSet<u64>,
     /// Migrations that ended while CLIENT PAUSE or a suspended transaction or script kept them from deleting
     /// their keys. They count as in flight until the keys are deleted.
@@ -41,7 +41,7 @@ pub struct InFlight {
     pub db: usize,
     /// Hash and name of each key.
     pub keys: Vec<(u64, Box<[u8]>)>,
-    /// The keys are deleted at the end: COPY was not given.
+    /// Whether the keys are deleted at the end, because COPY was not given.
     pub deletes: bool,
 }
 
@@ -81,7 +81,7 @@ impl Migrations {
         self.held.clear();
     }
 
-    /// Notes that a migration begins, and gives it an id.
+    /// Records that a migration begins, and gives it an id.
     pub fn begin(&mut self, client: SessionKey, db: usize, migration: &mut Migration) {
         self.last_id += 1;
         migration.id = self.last_id;
@@ -93,7 +93,7 @@ impl Migrations {
         self.in_flight.insert(migration.id, InFlight { client, db, keys, deletes });
     }
 
-    /// Forgets a migration that has ended, and releases its keys; `None` if no migration has the id.
+    /// Removes a migration that has ended, and releases its keys. Returns `None` if no migration has the id.
     pub fn end(&mut self, id: u64) -> Option<InFlight> {
         let ended = self.in_flight.remove(&id)?;
         self.held.clear();
@@ -104,5 +104,6 @@ impl Migrations {
     }
 }
 
-/// At most this many migrations at a time have roots of values and threads of the process; further ones wait.
+/// At most this many migrations at a time have roots of values and threads of the process; further migrations
+/// wait.
 const IN_FLIGHT_MAX: usize = 64;

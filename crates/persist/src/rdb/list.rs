@@ -17,14 +17,14 @@ pub(super) const PACKED: u64 = 2;
 pub(super) struct ListBuilder {
     list: List,
     context: ListContext,
-    /// Number of listpacks and ziplists among the nodes, empty ones not counted.
+    /// Number of listpacks and ziplists among the nodes, without the empty ones.
     packed: usize,
     /// Whether a node was a single element.
     has_plain: bool,
 }
 
 impl ListBuilder {
-    /// An empty list with these thresholds.
+    /// A builder of a list with these thresholds. No node has been added yet.
     pub(super) fn new(limits: ListLimits) -> ListBuilder {
         let context = ListContext { limits, garbage: Vec::new() };
         ListBuilder { list: List::new(), context, packed: 0, has_plain: false }
@@ -38,8 +38,8 @@ impl ListBuilder {
         self.context.garbage.clear();
     }
 
-    /// Adds the elements of a listpack, which may be empty; `false`, with no change, if the bytes
-    /// are no listpack.
+    /// Adds the elements of a listpack, which may be empty; if the bytes are no listpack, returns `false`
+    /// and changes nothing.
     pub(super) fn add_listpack(&mut self, bytes: &[u8]) -> bool {
         if !listpack::is_valid(bytes) {
             return false;
@@ -68,7 +68,8 @@ impl ListBuilder {
         if self.list.is_empty() {
             return None;
         }
-        // Single elements alone count as one node, because the reference packs them while it adds them.
+        // If the list has only single elements, they count as one node, because the reference packs them
+        // while it adds them.
         let nodes = self.packed.max(usize::from(self.has_plain));
         self.list.convert_after_loading(nodes, self.context.limits);
         Some(self.list)
@@ -79,15 +80,15 @@ impl ListBuilder {
 /// at the back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeCutter {
-    /// The most bytes of a listpack.
+    /// Maximum length in bytes of a listpack.
     node_bytes: usize,
-    /// The most elements of a listpack.
+    /// Maximum number of elements in a listpack.
     node_count: usize,
 }
 
 impl NodeCutter {
-    /// `max_listpack_size` is the setting `list-max-listpack-size`. A list whose encoding is listpack is one
-    /// node.
+    /// `max_listpack_size` is the setting `list-max-listpack-size`. A list with the encoding listpack
+    /// becomes one node.
     pub(super) fn new(list: ListRef<'_>, max_listpack_size: i32) -> NodeCutter {
         let (node_bytes, node_count) = match (list.encoding(), max_listpack_size) {
             (sluice_value::ListEncoding::Listpack, _) => (usize::MAX, usize::MAX),
@@ -112,8 +113,8 @@ impl NodeCutter {
             };
             let len = entry::len(element);
             let size = (listpack::EMPTY_LEN + row.len()).saturating_add(estimated_len(element));
-            // Only an element with its own allocation can be longer than a node, because strings of that
-            // length always have one.
+            // Only an element with its own allocation can be longer than a node, because strings of such
+            // a length always have their own allocation.
             let plain = match item {
                 ListItem::Shared(bytes) if bytes.len() > self.node_bytes => Some(bytes),
                 ListItem::Shared(_) | ListItem::Bytes(_) | ListItem::Int(_) => None,
@@ -140,7 +141,7 @@ impl NodeCutter {
     }
 }
 
-/// The reference's estimate for the bytes of another element in a node.
+/// The number of bytes by which the reference estimates that one more element enlarges a node.
 fn estimated_len(element: Element<'_>) -> usize {
     let len = match element {
         Element::Int(number) => digits_i64(number),
@@ -156,7 +157,7 @@ pub(super) enum CutNode<'a> {
     Packed(&'a [u8], usize),
 }
 
-/// The most bytes of a listpack if the setting limits the number of its elements.
+/// Maximum length in bytes of a listpack if `list-max-listpack-size` limits the number of elements.
 const COUNTED_BYTES_MAX: usize = 8192;
 
 /// The elements of a list, for tests and fuzzing.

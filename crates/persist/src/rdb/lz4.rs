@@ -1,8 +1,8 @@
 //! An LZ4 frame: a header, blocks that are decoded one by one, and an end mark.
 //!
 //! Invariants: (1) a block yields at most the size that the header allows, which is 4 MiB or less, and at
-//! most 255 times its bytes; no more memory is reserved for it; (2) if checksums are compared, the bytes of a
-//! block are returned only after the block's own checksum, if it has one, matched.
+//! most 255 times the block's own length; no more memory is reserved for a block; (2) if checksums are
+//! compared, the bytes of a block are returned only after the block's own checksum, if it has one, matched.
 
 use super::part::{FramePart, PartStop, bad, head};
 use lz4_flex::block;
@@ -12,13 +12,13 @@ use twox_hash::XxHash32;
 /// Decompresses a frame.
 #[derive(Debug)]
 pub(super) struct Lz4Frame {
-    /// Whether checksums of blocks and contents are compared.
+    /// Whether the checksums of blocks and of the whole contents are verified.
     checksum: bool,
     /// `None` before the header was read.
     header: Option<Lz4Header>,
     /// The last decoded bytes, if blocks refer to earlier blocks.
     window: Vec<u8>,
-    /// Bytes of contents that were decoded.
+    /// Number of bytes that have been decoded.
     brought: u64,
     /// The checksum of all decoded bytes, if the frame ends with one.
     contents: XxHash32,
@@ -33,9 +33,9 @@ struct Lz4Header {
     block_sums: bool,
     /// Whether a checksum of all contents ends the frame.
     content_sum: bool,
-    /// The most bytes that a block yields.
+    /// Maximum length in bytes of a decoded block.
     block_bytes_max: usize,
-    /// Bytes of all contents, if the frame states them.
+    /// Length in bytes of the decoded contents, if the frame states this length.
     content_bytes: Option<u64>,
 }
 
@@ -236,9 +236,9 @@ const BLOCK_SUMS: u8 = 0x10;
 const CONTENT_SUM: u8 = 0x04;
 /// Bit: a block is not compressed.
 const NOT_COMPRESSED: u32 = 1 << 31;
-/// The most bytes that one byte of a block yields.
+/// A block decodes to at most this many times its own length.
 const GAIN_MAX: usize = 255;
 /// Distance in bytes over which a block may refer back.
 const WINDOW_BYTES: usize = 64 << 10;
-/// Bytes of a written block before compression.
+/// Length in bytes of a written block before compression.
 const BLOCK_BYTES: usize = 64 << 10;

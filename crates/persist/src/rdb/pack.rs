@@ -4,8 +4,8 @@ use super::frame::{CompressionMethod, PackedContents, envelope};
 use super::lz4::Lz4Packer;
 use super::zstd::ZstdPacker;
 
-/// Compresses a file while it is written. Memory: the compressed bytes not taken yet; for LZ4 also a block of
-/// 64 KiB, for Zstd also less than 2 MiB for window and tables.
+/// Compresses a file while it is written. Memory: the compressed bytes that were not taken yet; for LZ4 also
+/// a block of 64 KiB, for Zstd also less than 2 MiB for window and tables.
 pub struct Packer {
     frame: PackedFrame,
     out: Vec<u8>,
@@ -23,8 +23,8 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// Begins a file. `checksum` is the setting `rdbchecksum`: the frame then has checksums. The file
-    /// inside the frame has none in any case.
+    /// Begins a file. `checksum` is the setting `rdbchecksum`, and decides whether the frame has
+    /// checksums. The file inside the frame never has a checksum.
     pub fn of_file(codec: CompressionMethod, checksum: bool) -> Packer {
         let mut out = envelope(codec, PackedContents::File).to_vec();
         let frame = match codec {

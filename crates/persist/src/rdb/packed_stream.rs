@@ -16,7 +16,7 @@ pub struct PackedStream {
 /// The form of the stream.
 #[derive(Debug)]
 enum StreamForm {
-    /// Too few bytes have arrived to decide; the variant holds them.
+    /// Too few bytes have arrived to decide whether the stream is compressed; the variant holds these bytes.
     Undecided(Vec<u8>),
     Plain,
     Compressed(Box<Unpacker>),
@@ -51,10 +51,12 @@ impl Default for PackedStream {
 }
 
 impl PackedStream {
-    /// Adds bytes that have arrived, and appends the commands to `plain`. An incomplete block is held back.
+    /// Adds bytes that have arrived, and appends the commands to `plain`. The bytes of an incomplete block
+    /// are kept until the block is complete.
     ///
     /// # Errors
-    /// The reason why the stream cannot be continued. The bytes before the fault are in `plain`.
+    /// The reason why the stream cannot be continued. The commands before the fault have been appended to
+    /// `plain`.
     pub fn feed(&mut self, bytes: &[u8], plain: &mut Vec<u8>) -> Result<(), StreamError> {
         match &mut self.form {
             StreamForm::Plain => plain.extend_from_slice(bytes),
@@ -64,12 +66,13 @@ impl PackedStream {
             }
             StreamForm::Undecided(start) => {
                 start.extend_from_slice(bytes);
-                // Empty lines, which a primary sends as a sign of life, are passed on and decide nothing.
+                // Empty lines, which a primary sends as a sign of life, are passed on; they do not show
+                // whether the stream is compressed.
                 let lines = start.iter().take_while(|byte| **byte == b'\n').count();
                 plain.extend(start.drain(..lines));
                 if start.starts_with(MAGIC) {
-                    // Checksums are compared here: Valkey's frames of streams have them for blocks, though
-                    // not for all contents.
+                    // Checksums are verified here, because the frames of Valkey's streams have checksums
+                    // of blocks, though none of the whole contents.
                     let unpacker = Unpacker::new(PackedContents::Stream, std::mem::take(start), true);
                     self.form = StreamForm::Compressed(Box::new(unpacker));
                     return self.unpack(plain);
@@ -104,7 +107,8 @@ impl PackedStream {
     }
 }
 
-/// Entry point of the fuzzer: any bytes as a stream, whole and in pieces, must give the same result.
+/// Entry point of the fuzzer: the stream `data` must give the same result whether it arrives whole or in
+/// pieces.
 pub fn fuzz_packed_stream(data: &[u8]) {
     let run = |piece: usize| {
         let (mut stream, mut plain) = (PackedStream::default(), Vec::new());
@@ -114,6 +118,6 @@ pub fn fuzz_packed_stream(data: &[u8]) {
     assert_eq!(run(data.len().max(1)), run(3));
 }
 
-/// Bytes that one [`PackedStream::feed`] may yield: as many as a client's query buffer may have. A
-/// single receive brings some ten KiB, so normal data stay below this.
+/// Number of bytes to which the input of one [`PackedStream::feed`] may decompress: the maximum of a
+/// client's query buffer. A single receive reads only some ten KiB, so normal data stay below this.
 const BURST_BYTES_MAX: usize = 1 << 30;

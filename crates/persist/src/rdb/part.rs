@@ -24,7 +24,7 @@ pub(super) fn bad<T>(reason: &'static str) -> Result<T, PartStop> {
     Err(PartStop::Bad(Problem::Frame(reason)))
 }
 
-/// The first `len` bytes that are not decoded yet.
+/// The first `len` bytes of `input`, or [`PartStop::Need`] if it is shorter.
 pub(super) fn head(input: &[u8], len: usize) -> Result<&[u8], PartStop> {
     input.get(..len).ok_or(PartStop::Need(len))
 }

@@ -102,10 +102,10 @@ impl Loaded<'_> {
     }
 }
 
-/// Whether Valkey 9.1 builds the same value from a payload that [`restore`] accepts and whose checksum
-/// is right. The version must be supported by 9.1, and the type a string or a form of large collections:
-/// elements one by one, none of them twice, or the nodes of a list with verified counts. In other forms
-/// the order or counts may be wrong, which this reader repairs and that server does not. O(1).
+/// Whether Valkey 9.1 builds the same value from a payload that [`restore`] accepts and whose checksum is
+/// right. The version must be supported by 9.1. The type must be a string, or a form of large collections
+/// that stores elements one by one, none of them twice, or the nodes of a list with verified counts. In
+/// other forms the order or counts may be wrong; this reader repairs them, but Valkey 9.1 does not. O(1).
 pub fn is_same_for_valkey(payload: &[u8]) -> bool {
     let version = version_of(payload);
     let is_taken = |version| version == VERSION_VALKEY || (1..=VERSION_COMMON_MAX).contains(&version);
@@ -144,9 +144,9 @@ pub fn dump_functions<'a>(libraries: impl Iterator<Item = &'a [u8]>, compression
 pub enum FunctionsError {
     /// The payload is too short, its version is not supported, or its checksum is wrong.
     Footer,
-    /// A library in the format of the 7.0 release candidates.
+    /// The payload has a library in the format of the 7.0 release candidates.
     Old,
-    /// A record that is no function library.
+    /// The payload has a record that is no function library.
     NotFunction,
     /// A record is truncated, or its text is malformed.
     Bad,
@@ -159,8 +159,8 @@ pub struct FunctionRecords<'a> {
     at: usize,
 }
 
-/// The libraries of a FUNCTION DUMP payload, one by one. The caller has to limit what it keeps, because
-/// compressed text expands up to 88 times.
+/// The libraries of a FUNCTION DUMP payload, one by one. The caller has to limit the memory of the texts
+/// that it keeps, because compressed text expands up to 88 times.
 ///
 /// # Errors
 /// [`FunctionsError::Footer`].
@@ -173,7 +173,7 @@ pub fn restore_functions(
 }
 
 impl<'a> Iterator for FunctionRecords<'a> {
-    /// The code of a library, or the reason why there is none; nothing follows an error.
+    /// The code of a library, or the reason why it cannot be read; nothing follows an error.
     type Item = Result<Cow<'a, [u8]>, FunctionsError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -199,7 +199,7 @@ impl<'a> Iterator for FunctionRecords<'a> {
     }
 }
 
-/// Bytes of the version and the checksum.
+/// Length in bytes of the version and the checksum.
 const FOOTER_BYTES: usize = 10;
 
 /// The version of a payload, if it is supported and the checksum is right.
@@ -222,10 +222,11 @@ pub fn restore(payload: &[u8], options: ReadOptions) -> Result<Loaded<'_>, Paylo
     restore_entry(payload, options).map(|entry| entry.value)
 }
 
-/// The value of a payload, as [`restore`] returns it, with the repair made in it, if any. The key is empty.
+/// The value of a payload, as [`restore`] returns it, with the repair that was made in the value, if any. The
+/// key of the entry is empty.
 ///
 /// # Errors
-/// As [`restore`].
+/// The errors of [`restore`].
 pub fn restore_entry(payload: &[u8], options: ReadOptions) -> Result<LoadedEntry<'_>, PayloadError> {
     let version = footer_version(payload, options).ok_or(PayloadError::Footer)?;
     let bad = |offset, problem| PayloadError::Bad(LoadError { offset, problem });
@@ -306,7 +307,7 @@ pub fn fuzz_functions(data: &[u8]) {
         assert!(!has_failed, "nothing comes behind an error");
         match code {
             Ok(code) => {
-                // The bound of expansion by decompression.
+                // Decompression expands a text at most 88 times.
                 assert!(code.len() <= data.len() * 88 + 88, "{} of {}", code.len(), data.len());
                 codes.push(code.into_owned());
             }

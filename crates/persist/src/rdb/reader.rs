@@ -12,25 +12,25 @@ pub enum ReadProgress<'a> {
     Item(Item<'a>),
     /// The file has ended. Its checksum was right, if it has one and the options compare it.
     End,
-    /// The next item is incomplete: bytes have to be fed, which belong at this offset of the file.
+    /// The next item is incomplete. The bytes that must be fed next are those at this offset of the file.
     More(u64),
 }
 
 /// A reader of a file: bytes are passed to [`Reader::feed`], and [`Reader::next`] returns items.
 ///
-/// Memory: the bytes of the present item. A value is built while its bytes arrive; only one node of a
-/// list is kept as bytes, and none of a long string. The bytes of a compressed file are kept until they
-/// are needed, and decompressed one block at a time, at most 4 MiB.
+/// Memory: the bytes of the present item. A value is built while its bytes arrive; of a list only one
+/// node is kept as bytes, and of a long string nothing. The bytes of a compressed file are kept until
+/// they are needed, and decompressed one block at a time, at most 4 MiB.
 #[derive(Debug)]
 pub struct Reader {
     decoder: Decoder,
     options: ReadOptions,
     outside: FeedKind,
-    /// Bytes of the plain file.
+    /// Bytes of the uncompressed file.
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that were read.
+    /// Number of bytes at the front of `buffer` that were read.
     at: usize,
-    /// With fewer bytes than this after `at` a retry is useless.
+    /// Decoding is not tried again while `buffer` has fewer bytes than this after `at`.
     wanted: usize,
     /// Offset in the file of the missing bytes.
     missing_at: u64,
@@ -39,7 +39,7 @@ pub struct Reader {
 /// The form of the bytes that are fed.
 #[derive(Debug)]
 enum FeedKind {
-    /// Too few bytes have arrived to decide.
+    /// Too few bytes have arrived to decide whether the file is compressed.
     Undecided,
     Plain,
     Compressed(Box<Unpacker>),
@@ -59,8 +59,8 @@ impl Reader {
         reader
     }
 
-    /// Adds bytes that have arrived. Cost: the bytes are copied, and from time to time also those that the
-    /// reader has kept.
+    /// Adds bytes that have arrived. Cost: copying the bytes, and from time to time also the earlier bytes
+    /// that were not read yet.
     pub fn feed(&mut self, bytes: &[u8]) {
         if let FeedKind::Compressed(unpacker) = &mut self.outside {
             unpacker.feed(bytes);
@@ -118,8 +118,8 @@ impl Reader {
         self.decoder.is_unsummed() && !is_frame_summed
     }
 
-    /// The key whose value is being read, and the name of its type; after an error, those of
-    /// the malformed value. `None` outside of a value.
+    /// The key whose value is being read, and the name of the value's type. After an error, the key and
+    /// type of the malformed value. `None` if no value is being read.
     pub fn under_way(&self) -> Option<(&[u8], &'static str)> {
         self.decoder.under_way()
     }
@@ -185,7 +185,7 @@ impl Reader {
     /// The next item of a file that was fed completely; `None` at the end of the file.
     ///
     /// # Errors
-    /// As [`Reader::next`]; missing bytes are an error, too.
+    /// The errors of [`Reader::next`]; missing bytes are also an error.
     pub fn next_of_whole(&mut self) -> Result<Option<Item<'_>>, LoadError> {
         match self.next()? {
             ReadProgress::Item(item) => Ok(Some(item)),
@@ -202,8 +202,8 @@ impl Reader {
         }
     }
 
-    /// Bytes that were fed and not read yet or, of a compressed file, not decompressed yet. After the end,
-    /// these are the bytes after the file.
+    /// The bytes that were fed and not read yet or, if the file is compressed, not decompressed yet. After
+    /// the end, these are the bytes after the file.
     pub fn rest(&self) -> &[u8] {
         match &self.outside {
             FeedKind::Compressed(unpacker) => unpacker.rest(),
@@ -222,8 +222,8 @@ pub fn fuzz_rdb(data: &[u8]) {
     let pieces = outline(Reader::new(options), data);
     assert_eq!(whole, pieces);
     if envelope_of(data) == Envelope::Absent {
-        // In an envelope the same bytes give the same items; the position at which a frame is cut off
-        // depends on the following bytes.
+        // In an envelope the same bytes give the same items. Only the last line may differ, because the
+        // position at which a frame is cut off depends on the following bytes.
         for codec in [CompressionMethod::Lz4, CompressionMethod::Zstd] {
             let packed = outline(Reader::new(options), &super::frame::packed(data, codec));
             let same = packed.iter().zip(&whole).take_while(|(packed, plain)| packed == plain).count();
@@ -279,7 +279,7 @@ fn outline(mut reader: Reader, mut data: &[u8]) -> Vec<String> {
     }
 }
 
-/// The most bytes of memory that a reader keeps between values.
+/// Maximum capacity in bytes of the buffer that a reader keeps between values.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]
@@ -292,7 +292,8 @@ mod tests {
         let options =
             WriteOptions { version: Version::Valkey, compression: Compression::Strings, checksum: true };
         let mut writer = Writer::new(options);
-        // The text compresses to some 1.8 MB, which are kept until the last of them has arrived.
+        // The text compresses to some 1.8 MB, and the reader keeps these bytes until the last one has
+        // arrived.
         let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         writer.string(b"k", Text::Bytes(&value), None, Usage::Unknown);
         let start = writer.take();

@@ -14,7 +14,7 @@ pub(super) struct SetBuilder {
 }
 
 impl SetBuilder {
-    /// An empty set with these thresholds, for which the file announces `count` members.
+    /// A builder of a set with these thresholds, for which the file announces `count` members.
     pub(super) fn new(limits: SetLimits, count: u64) -> SetBuilder {
         let is_large = count > limits.max_intset as u64;
         let encoding = if is_large { SetEncoding::Hashtable } else { SetEncoding::Intset };

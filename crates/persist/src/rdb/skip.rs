@@ -4,11 +4,12 @@ use super::cursor::{InputCursor, ReadStop, TextHead};
 use super::error::Problem;
 use super::kind::Part;
 
-/// A value that is being skipped. Memory: one frame for each level of nested parts, at most three.
+/// A value that is being skipped. Memory: one [`RepeatedParts`] for each level of nested parts, of which
+/// there are at most three.
 #[derive(Debug)]
 pub(super) struct Skip {
     stack: Vec<RepeatedParts>,
-    /// Bytes to skip before the next part.
+    /// Number of bytes to skip before the next part.
     bytes: u64,
 }
 
@@ -18,7 +19,7 @@ struct RepeatedParts {
     parts: &'static [Part],
     /// Index of the next part.
     next: usize,
-    /// Repetitions left, the present one included.
+    /// Number of repetitions left, including the present one.
     left: u64,
 }
 
@@ -76,7 +77,7 @@ impl Skip {
     }
 }
 
-/// Number of bytes that follow the beginning of a text.
+/// Number of bytes that a text has after its encoded length.
 fn text_bytes(cursor: &mut InputCursor<'_>) -> Result<u64, ReadStop> {
     let offset = cursor.offset();
     Ok(match cursor.text_head()? {
@@ -89,5 +90,5 @@ fn text_bytes(cursor: &mut InputCursor<'_>) -> Result<u64, ReadStop> {
     })
 }
 
-/// An upper bound of the bytes that one compressed byte yields.
+/// One compressed byte decompresses to at most this many bytes.
 const LZF_GAIN_MAX: u64 = 264;

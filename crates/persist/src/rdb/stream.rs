@@ -28,12 +28,12 @@ pub(super) struct StreamBuilder {
     /// Whether macro nodes were read.
     has_nodes: bool,
     next: NextPart,
-    /// Groups still to come, including the present one.
+    /// Number of groups that are not complete, including the present one.
     groups: u64,
     group: Option<ConsumerGroup>,
-    /// Number of the group's pending entries that no consumer read so far has.
+    /// Number of the group's pending entries that belong to none of the consumers decoded so far.
     unowned: u64,
-    /// Consumers still to come, including the present one.
+    /// Number of consumers that are not complete, including the present one.
     consumers: u64,
     mended: Option<Mended>,
 }
@@ -139,8 +139,9 @@ impl StreamBuilder {
     }
 
     /// Decodes the fields about all entries. Redis 5 has written wrong lengths, so the length is computed
-    /// from the entries. A last id below the id of an entry is raised to it. A nonzero length beside macro
-    /// nodes without any live entry is refused, because no server writes that: then the result is `false`.
+    /// from the entries. If the last id is below the id of an entry, it is raised to the greatest id of an
+    /// entry. A nonzero length is refused if the macro nodes have no live entry, because no server writes
+    /// such a stream. The result is then `false`.
     fn totals(&mut self, cursor: &mut InputCursor<'_>) -> Result<bool, ReadStop> {
         let said = cursor.len()?;
         let said_last_id = id(cursor)?;
@@ -150,11 +151,12 @@ impl StreamBuilder {
         let (len, last_id) = (self.stream.log().len(), said_last_id.max(self.stream.log().last_id()));
         let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, len);
         if self.form >= StreamForm::Counted {
-            // The first id is read and not used: it is the id of the first entry.
+            // The first id is read but not used, because it is the id of the first entry.
             id(cursor)?;
             (max_deleted_id, entries_added) = (id(cursor)?, cursor.len()?);
         }
-        // The number is limited to the range of XSETID, which carries it in a log of commands.
+        // The number is limited to the range of XSETID, because a log of commands stores it as an argument of
+        // XSETID.
         let entries_added = entries_added.clamp(len, i64::MAX as u64);
         self.stream.set_ids(last_id, max_deleted_id.min(last_id), entries_added);
         if said != len {

@@ -14,7 +14,7 @@ use sluice_value::{
 /// Options of writing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// The readers that the file is for.
+    /// The readers for which the file is written.
     pub version: Version,
     /// The compression of the file.
     pub compression: Compression,
@@ -34,7 +34,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Compression of strings, or none.
+    /// Compression of strings if `wanted`, and otherwise no compression.
     pub fn of_strings(wanted: bool) -> Compression {
         if wanted { Compression::Strings } else { Compression::None }
     }
@@ -43,7 +43,7 @@ impl Compression {
 /// A file being written.
 pub struct Writer {
     out: Vec<u8>,
-    /// Bytes of `out` that are in the checksum.
+    /// Number of bytes at the front of `out` that are in the checksum.
     summed: usize,
     sum: Sum,
     options: WriteOptions,
@@ -78,7 +78,7 @@ impl Writer {
         Writer::with(vec![kind], options)
     }
 
-    /// Writes an auxiliary field. Its name is a constant of this program, never one that was read.
+    /// Writes an auxiliary field. Its name is a constant of this program, never a name that was read.
     /// Fields precede the first database.
     pub fn aux(&mut self, name: &'static str, value: Text<'_>) {
         self.out.push(op::AUX);
@@ -111,7 +111,7 @@ impl Writer {
         self.len(number as u64);
     }
 
-    /// Begins a database with this number of keys, and of keys with an expiry.
+    /// Begins a database that has `keys` keys, of which `expires` have an expiry.
     pub fn db(&mut self, number: usize, keys: usize, expires: usize) {
         self.select(number);
         self.out.push(op::RESIZE_DB);
@@ -128,9 +128,9 @@ impl Writer {
     /// Writes a key with a string in pages. Pieces are passed to `give`; the rest stays pending. Pages
     /// that are written unchanged are shared with the string, so they are not copied.
     ///
-    /// With [`Compression::Strings`], pages are compressed one by one, and the results, one after the other,
-    /// are one compressed string. Its length precedes the string, so the compressed pages are kept until the
-    /// last one is done. If too little is saved, the string is written uncompressed.
+    /// With [`Compression::Strings`], pages are compressed one by one, and the concatenated results are one
+    /// compressed string. Its length precedes the string, so the compressed pages are kept until the last
+    /// one is done. If too little is saved, the string is written uncompressed.
     pub fn pages(
         &mut self,
         key: &[u8],
@@ -170,8 +170,8 @@ impl Writer {
         }
     }
 
-    /// Writes shared bytes. From `SHARED_FROM` bytes on they become a piece of their own, which is not
-    /// copied.
+    /// Writes shared bytes. If there are at least `SHARED_FROM` bytes, they become a piece of their own,
+    /// which is not copied.
     fn give_shared(&mut self, bytes: &Bytes, give: &mut (impl FnMut(Bytes) + ?Sized)) {
         if bytes.len() < SHARED_FROM {
             self.out.extend_from_slice(bytes);
@@ -247,7 +247,8 @@ impl Writer {
         give: &mut (impl FnMut(Bytes) + ?Sized),
     ) {
         let cut = NodeCutter::new(list, max_listpack_size);
-        // The number of nodes comes first, so the list is cut twice; to keep the nodes could take gigabytes.
+        // The number of nodes comes first, so the list is cut twice; keeping the nodes of the first time
+        // could take gigabytes.
         let mut nodes = 0;
         cut.nodes(list, &mut |_| nodes += 1);
         self.len(nodes);
@@ -505,7 +506,7 @@ impl Writer {
     }
 }
 
-/// The type number in which a set is written.
+/// The type number with which a set is written.
 pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
     match set.encoding() {
         SetEncoding::Intset => op::TYPE_SET_INTSET,
@@ -519,11 +520,11 @@ pub(super) fn set_kind(set: SetRef<'_>) -> u8 {
 const GIVEN_FROM: usize = 256 << 10;
 /// Shorter shared bytes are copied, because handling a separate piece costs about as much as the copy.
 const SHARED_FROM: usize = 16 << 10;
-/// The value in place of the expiry of a field that has none.
+/// The value that is written instead of the expiry for a field without an expiry.
 const NO_EXPIRY: i64 = -1;
-/// Bytes of the longest 32-bit integer's text, with its sign.
+/// Length in bytes of the longest 32-bit integer in decimal, with its sign.
 const INT_DIGITS_MAX: usize = 11;
-/// Only longer strings are compressed.
+/// Only strings of more than this many bytes are compressed.
 const COMPRESSED_OVER: usize = 20;
-/// Bytes that compression must save.
+/// Compression must save at least this many bytes.
 const COMPRESSION_GAIN: usize = 4;

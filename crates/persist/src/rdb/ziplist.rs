@@ -80,7 +80,7 @@ fn entry(rest: &[u8], before: usize, row: &mut Vec<u8>) -> Option<usize> {
     let (string, len) = match first {
         0..0x40 => (Some((0, usize::from(first))), 0),
         0x40..0x80 => (Some((1, usize::from(first & 0x3f) << 8 | usize::from(*body.first()?))), 0),
-        // The low bits of this byte mean nothing.
+        // The low bits of this first byte have no meaning.
         0x80..0xc0 => (Some((4, u32::from_be_bytes(*body.first_chunk()?) as usize)), 0),
         0xc0 => (None, 2),
         0xd0 => (None, 4),
@@ -108,7 +108,7 @@ fn entry(rest: &[u8], before: usize, row: &mut Vec<u8>) -> Option<usize> {
 }
 
 const HEADER_LEN: usize = 10;
-/// Bytes of entries that a listpack's header has room for.
+/// Maximum length in bytes of the entries, so that the size of the listpack fits in its header.
 const ROW_BYTES_MAX: usize = u32::MAX as usize - 64;
 const END: u8 = 0xff;
 
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_long_ziplist_is_read_in_linear_time() {
-        // `listpack::push_back`, which `to_listpack` avoids, counts all elements from 65,535 on: with it 200
-        // KB would take twenty seconds, and this test minutes.
+        // `listpack::push_back`, which `to_listpack` avoids, counts all elements if there are 65,535 or
+        // more. With it, 200 KB would take twenty seconds, and this test minutes.
         let count = 400_000;
         let mut bytes = vec![0; HEADER_LEN];
         bytes.extend(b"\x00\xf1");

@@ -10,13 +10,13 @@ use super::kind::ZsetForm;
 use super::{ReadOptions, ziplist};
 
 /// A sorted set that is being loaded, element by element. Memory: the bytes of the members, and three
-/// words for each.
+/// words for each member.
 #[derive(Debug)]
 pub(super) struct ZsetBuilder {
     limits: ZsetLimits,
     seed: sluice_base::HashSeed,
     members: Vec<u8>,
-    /// Range of each member in the bytes, and its score.
+    /// Range of each member in `members`, and the member's score.
     elements: Vec<(usize, usize, f64)>,
     longest: usize,
     /// Whether the elements were in a listpack or ziplist; their scores then stay unchanged.
@@ -60,7 +60,7 @@ impl ZsetBuilder {
                 Element::Bytes(member) => self.add(member, score),
             }
         }
-        // A set that was a listpack stays one even if its members are long.
+        // A set that was a listpack in the file stays a listpack even if its members are long.
         self.longest = 0;
         self.is_packed = true;
         true

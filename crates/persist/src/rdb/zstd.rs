@@ -1,10 +1,11 @@
-//! A Zstd frame (RFC 8878): a header, blocks, and a checksum of the contents if the header says so.
+//! A Zstd frame (RFC 8878): a header, blocks, and a checksum of the contents if the header announces one.
 //!
 //! The library (`zstd_safe`) decodes. This code finds the end of each part, so that the library gets complete
-//! parts only, and checks the header before memory is reserved for it.
+//! parts only, and checks the header before memory is reserved for the window.
 //!
 //! Invariants: (1) a window has at most 8 MiB, which RFC 8878 recommends every decoder to support; (2) a
-//! block yields at most 128 KiB; (3) a decoded block is returned at once, whether the window is full or not.
+//! block decodes to at most 128 KiB; (3) a decoded block is returned at once, whether the window is full or
+//! not.
 
 use super::error::Problem;
 use super::part::{FramePart, PartStop, bad, head};
@@ -15,7 +16,7 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 pub(super) struct ZstdFrame {
     decoder: DCtx<'static>,
     stage: ZstdStage,
-    /// The most bytes that a block yields.
+    /// Maximum length in bytes of a decoded block.
     block_bytes_max: usize,
     /// Whether a checksum of all contents ends the frame.
     content_sum: bool,
@@ -95,7 +96,8 @@ impl ZstdFrame {
         let size = size.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let content_bytes = match size_bytes {
             0 => None,
-            // Sizes that fit in one byte are not encoded in two: the range begins at 256.
+            // A size that fits in one byte is never encoded in two bytes, so 256 is added to a size of two
+            // bytes.
             2 => Some(size + 256),
             _ => Some(size),
         };
@@ -207,7 +209,7 @@ impl ZstdPacker {
 /// `file` in uncompressed blocks, without a checksum. For fuzzing.
 pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&FRAME_MAGIC);
-    // A window of 128 KiB, and no length.
+    // The header: a window of 128 KiB, and no length of the contents.
     out.extend_from_slice(&[0, 7 << 3]);
     for block in file.chunks(BLOCK_BYTES_MAX) {
         out.extend_from_slice(&((block.len() as u32) << 3).to_le_bytes()[..3]);
@@ -221,15 +223,15 @@ pub(super) fn stored(file: &[u8], out: &mut Vec<u8>) {
 const LEVEL: i32 = 1;
 /// The first bytes of a frame: 0xFD2FB528, little endian.
 const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The largest window, as a power of two.
+/// Base-2 logarithm of the largest window in bytes.
 const WINDOW_LOG_MAX: u32 = 23;
-/// The most bytes of a block, both compressed and decompressed.
+/// Maximum length in bytes of a block, both compressed and decompressed.
 const BLOCK_BYTES_MAX: usize = 128 << 10;
 /// The type of a block that repeats one byte.
 const REPEATED: u32 = 1;
 /// The reserved block type, which is malformed.
 const RESERVED: u32 = 3;
-/// Bytes of the checksum.
+/// Length in bytes of the checksum.
 const SUM_BYTES: usize = 4;
-/// Bytes of output that are made at a time.
+/// Number of bytes of output for which room is made at a time.
 const OUT_BYTES: usize = 64 << 10;

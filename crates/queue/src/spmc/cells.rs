@@ -1,8 +1,8 @@
 //! How the cells of the shared queue lie in memory.
 //!
-//! Three layouts were measured; `--cfg sluice_cells="…"` builds another than the default, so that the
-//! measurement can be repeated on other machines (`bench/record/queue-1.txt`; these figures are of two
-//! processors, two consumers, batches of 16):
+//! Three layouts were measured; `--cfg sluice_cells="…"` builds another layout than the default, so that
+//! the measurement can be repeated on other machines. The figures are from `bench/record/queue-1.txt`,
+//! for two processors, two consumers and batches of 16:
 //!
 //! | name | cell | neighbours in time are | memory of 4096 words | ns a job |
 //! |---|---|---|---|---|
@@ -42,7 +42,7 @@ impl<T> Cells<T> {
         Cells { mask, cells: indexes.into_iter().map(cell).collect() }
     }
 
-    /// A copy of the mask and the address of the cells, to be kept in registers: through the shared pointer
+    /// A copy of the mask and the address of the cells, to be kept in registers. Through the shared pointer
     /// both would be loaded again after each acquire, which took a fifth of the time of a batch.
     #[inline(always)]
     pub(super) fn view(&self) -> CellsView<'_, T> {
@@ -88,7 +88,8 @@ impl<'a, T> CellsView<'a, T> {
 #[inline(always)]
 const fn cell_index(index: usize, mask: usize) -> usize {
     let index = index & mask;
-    // Eight cells of 16 bytes are 128. A ring below 64 cells has too few lines to spread over.
+    // Eight cells of 16 bytes take 128 bytes. A ring of less than 64 cells has too few cache lines over which
+    // neighbouring cells could be spread.
     if cfg!(sluice_cells = "permuted") && mask >= 63 {
         let bits = mask.count_ones();
         ((index << 3) | (index >> (bits - 3))) & mask

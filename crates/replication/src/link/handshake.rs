@@ -8,17 +8,18 @@ use super::{Credentials, HistoryPoint, LinkDecision, LinkOutput, Surroundings, T
 use sluice_base::LogLevel;
 use sluice_resp::command::push_command;
 
-/// The capability of a replica whose connection already checks its bytes, so that a snapshot
-/// needs no checksum.
+/// The capability that announces that the connection itself checks its bytes, so that a snapshot needs no
+/// checksum.
 pub(super) const SKIPS_CHECKSUM: &[u8] = b"skip-rdb-checksum";
 
 /// A handshake under way.
 #[derive(Debug)]
 pub(super) struct Handshake {
-    /// Bytes of the primary that were not handled yet.
+    /// Bytes received from the primary that were not handled yet.
     input: Vec<u8>,
     awaited: Awaited,
-    /// The introductions whose answers are awaited after that of `awaited`, the next one last.
+    /// The introductions whose answers follow the answer to `awaited`, in reverse order, so that the next one
+    /// is the last element.
     asked: Vec<Awaited>,
 }
 
@@ -32,7 +33,7 @@ enum Awaited {
     Capabilities,
     Version,
     NodeId,
-    /// PSYNC, and whether the request has named a position.
+    /// PSYNC. `is_partial`: whether the request has named a position.
     Sync {
         is_partial: bool,
     },
@@ -47,11 +48,11 @@ pub(super) enum Answer {
     GoOn,
     /// The primary refuses.
     Refused,
-    /// The stream follows, from the position of the data.
+    /// The stream follows and begins at the position of this server's data.
     Continue { replid: Option<String>, rest: Vec<u8> },
     /// The snapshot is to be received on a connection of its own.
     DualChannel,
-    /// A full synchronisation: a snapshot of this position follows.
+    /// A full synchronisation follows, beginning with the snapshot at this position.
     Full { point: HistoryPoint, rest: Vec<u8> },
 }
 
@@ -69,7 +70,7 @@ impl Handshake {
         Handshake { input: Vec::new(), awaited: Awaited::Pong, asked: Vec::new() }
     }
 
-    /// Whether the request for the data, PSYNC, was sent.
+    /// Whether PSYNC, the request for the data, was sent.
     pub(super) fn has_asked(&self) -> bool {
         matches!(self.awaited, Awaited::Sync { .. })
     }
@@ -78,7 +79,8 @@ impl Handshake {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Handles the next complete answer. `hands_over`: the other server is asked to become the primary.
+    /// Handles the next complete answer. `hands_over`: whether the other server is asked to become the
+    /// primary.
     pub(super) fn next(
         &mut self,
         around: &Surroundings<'_>,
@@ -108,8 +110,8 @@ impl Handshake {
                 log(out, LogLevel::Warning, "Unable to AUTH to PRIMARY: ", line);
                 Answer::Refused
             }
-            // An error means that the other server does not take over the role. No other request, such as
-            // SYNC, follows.
+            // An error means that the other server does not take over the role. In this case no other
+            // request, such as SYNC, is sent.
             Awaited::Sync { .. } if hands_over == HandsOver::Yes && is_error(line) => {
                 log(out, LogLevel::Notice, NOT_TAKEN_OVER, line);
                 Answer::Refused
@@ -236,7 +238,7 @@ impl Handshake {
         let mut bytes = Vec::new();
         command(&mut bytes, &[b"SYNC"]);
         out.push(TransportOrder::Send(bytes).into());
-        // A primary without PSYNC has no history to continue in.
+        // A primary that lacks PSYNC has no history in which a replica could continue.
         let point = HistoryPoint { replid: String::new(), offset: 0 };
         Answer::Full { point, rest: std::mem::take(&mut self.input) }
     }
@@ -303,7 +305,7 @@ impl Awaited {
     }
 }
 
-/// Asks for the data from the present position on, or for all data if there is no position.
+/// Asks for the stream from the present position on, or for a full synchronisation if there is no position.
 fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<LinkOutput>) -> Awaited {
     let mut bytes = Vec::new();
     match around.resume {
@@ -324,8 +326,8 @@ fn ask_for_data(around: &Surroundings<'_>, hands_over: HandsOver, out: &mut Vec<
     Awaited::Sync { is_partial: around.resume.is_some() }
 }
 
-/// Parses an offset of a history. `None` if the text is no number, or for a number above `i64::MAX`: no
-/// primary reaches such an offset, and lengths that are added to it must not overflow.
+/// Parses an offset of a history. `None` if the text is no number, or a number above `i64::MAX`, because
+/// no primary reaches such an offset, and lengths that are added to it must not overflow.
 pub(super) fn parse_offset(text: &str) -> Option<u64> {
     text.parse().ok().filter(|offset| *offset <= i64::MAX as u64)
 }
@@ -354,11 +356,11 @@ pub(super) fn is_replid(text: &[u8]) -> bool {
 
 const NOT_TAKEN_OVER: &str = "The replica refused the failover: ";
 
-/// In the log this text follows the reference's line, which names the refusal and not the remedy.
+/// In the log this text follows the reference's line, which reports the refusal but not the remedy.
 const PASSWORD_WANTED: &str =
     "The primary requires a password: set primaryauth, and primaryuser if the primary has users";
 
-/// More bytes without a line end are refused.
+/// Maximum length in bytes of a line; the handshake ends if more bytes arrive without a line end.
 pub(super) const LINE_BYTES_MAX: usize = 16 * 1024;
-/// The most bytes of an answer that the log shows.
+/// The log shows at most this many bytes of an answer.
 const SHOWN_BYTES: usize = 256;

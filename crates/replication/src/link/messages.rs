@@ -1,4 +1,5 @@
-//! Inputs and outputs of a link, the surroundings that a step can see, and the types that they consist of.
+//! Inputs and outputs of a link, the state of the server that a step can see, and the types of which they
+//! consist.
 
 use sluice_base::LogLevel;
 
@@ -16,7 +17,7 @@ pub struct Primary {
 pub struct HistoryPoint {
     /// The id of the history, 40 hexadecimal digits; empty if the primary has not named it (SYNC).
     pub replid: String,
-    /// Bytes of the history that the data contain.
+    /// Number of bytes of the history whose effects the data contain.
     pub offset: u64,
 }
 
@@ -26,7 +27,7 @@ pub enum LinkState {
     /// This server has no primary.
     #[default]
     None,
-    /// The next attempt is due, or its pause has not ended.
+    /// The next attempt is due, or the pause before it has not ended.
     Connect,
     /// A connection is being made.
     Connecting,
@@ -41,13 +42,13 @@ pub enum LinkState {
 /// The user and password with which this server logs in to its primary.
 #[derive(Clone, Copy, Debug)]
 pub struct Credentials<'a> {
-    /// User name; `None` for a primary that knows passwords alone.
+    /// User name; `None` for a primary that has a password but no users.
     pub user: Option<&'a [u8]>,
     /// Password of the user, or the primary's only password.
     pub password: &'a [u8],
 }
 
-/// The state of the server around the link that a step can see.
+/// The state of the server that a step of the link can see.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// The monotonic clock, ns.
@@ -55,9 +56,9 @@ pub struct Surroundings<'a> {
     /// How long a link may be silent, ns.
     pub timeout_ns: u64,
     /// When the last bytes arrived on a connection that the link does not read itself, ns of the
-    /// monotonic clock. Such a connection carries a snapshot or commands.
+    /// monotonic clock. A connection that the link does not read carries a snapshot or commands.
     pub last_activity_ns: u64,
-    /// The configured credentials for the primary; `None` if there are none.
+    /// The configured credentials for the primary, if any.
     pub credentials: Option<Credentials<'a>>,
     /// The port that this server announces.
     pub port: u16,
@@ -67,38 +68,38 @@ pub struct Surroundings<'a> {
     pub node_id: Option<&'a [u8]>,
     /// The server version that is announced.
     pub version: &'a str,
-    /// Whether the snapshot may come on a connection of its own.
+    /// Whether the snapshot may arrive on a connection of its own.
     pub dual_channel: bool,
     /// Whether a snapshot without a checksum is acceptable because the connection checks the data it carries.
     pub skips_checksum: bool,
     /// Capabilities that name the codecs with which the primary may compress its bytes.
     pub codecs: &'a [&'a [u8]],
-    /// Whether an attempt may begin. While data are being loaded, perhaps those of an earlier attempt, none
-    /// may begin.
+    /// Whether an attempt may begin. No attempt may begin while data are being loaded, for example those of
+    /// an earlier attempt.
     pub may_connect: bool,
-    /// The position of the data, if they can be brought up to date from there.
+    /// The position of the data, if the data can be brought up to date from that position.
     pub resume: Option<&'a HistoryPoint>,
 }
 
-/// Why a snapshot was not received or not loaded.
+/// The reason why a snapshot was not received or not loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncFailure {
-    /// The snapshot could not be received or written: the log has the reason.
+    /// The snapshot could not be received or written; the log has the reason.
     Transfer,
-    /// The file has replaced the earlier file, and could not be loaded: the log has the reason.
+    /// The snapshot file has replaced the earlier file, but could not be loaded; the log has the reason.
     Load,
-    /// The snapshot could not be loaded while it was received into memory: the log has the reason.
+    /// The snapshot could not be loaded while it was received into memory; the log has the reason.
     Stream,
 }
 
-/// An event of a link. The number is that of the attempt which the event belongs to.
+/// An event of a link. The number in a variant is the number of the attempt to which the event belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// Time has passed; sent regularly.
+    /// Time has passed. The owner of the link gives this input regularly.
     Tick,
     /// The connection is established.
     Opened(u64),
-    /// The connection could not be established, for this reason, as the operating system names it.
+    /// The connection could not be established. The text is the reason, as the operating system names it.
     Refused(u64, &'a str),
     /// Bytes arrived on the connection.
     Received(u64, &'a [u8]),
@@ -108,11 +109,11 @@ pub enum Input<'a> {
     MainReceived(u64, &'a [u8]),
     /// The main channel has ended, while the snapshot has a connection of its own.
     MainEnded(u64),
-    /// The snapshot is complete, was judged good, and is durable under its temporary name.
+    /// The snapshot is complete and valid, and is durable under its temporary name.
     Saved(u64),
     /// The snapshot file is durable under its final name.
     InForce(u64),
-    /// The header of a snapshot that is being received into memory was judged good.
+    /// The header of a snapshot that is being received into memory is valid.
     Accepted(u64),
     /// The snapshot is loaded into the keyspace.
     Loaded(u64),
@@ -148,9 +149,11 @@ pub enum LinkDecision {
     Commit,
     /// Load the file that was committed.
     Load,
-    /// The loaded data have this position, whose history replaces the one known until now.
+    /// The loaded data have this position, and the history of the position replaces the history known until
+    /// now.
     Adopt(HistoryPoint),
-    /// The data stay at their position in the history; the id is the history's new one, if it has one.
+    /// The data stay at their position in the history. The id is the new id of the history, if the primary
+    /// has named one.
     Continue(Option<String>),
     /// The replica to which the role was to be handed over has taken the role.
     HandedOver,
@@ -167,21 +170,21 @@ pub enum LinkDecision {
 pub enum TransportOrder {
     /// Make a connection for this attempt.
     Connect(u64, Primary),
-    /// Keep the connection as the main channel and make another one for the snapshot. Later orders and
-    /// events of "the connection" concern the new one.
+    /// Keep the connection as the main channel and make another one for the snapshot. In later orders and
+    /// events, "the connection" is the new connection.
     ConnectSecond(u64, Primary),
     /// Send these bytes on the connection.
     Send(Vec<u8>),
     /// Send these bytes on the main channel.
     SendMain(Vec<u8>),
-    /// Buffer the bytes of the main channel until the snapshot is loaded, beginning with these.
+    /// Buffer the bytes of the main channel, beginning with these bytes, until the snapshot is loaded.
     Buffer(Vec<u8>),
-    /// Hand the connection to the receiver of the snapshot, whose first bytes are these.
+    /// Hand the connection to the receiver of the snapshot. These are the first bytes of the snapshot.
     Receive(Vec<u8>),
     /// Send the primary a sign of life during a transfer or a load.
     KeepAlive,
-    /// Execute the commands of the connection, beginning with these bytes, or with the buffered ones of
-    /// the main channel.
+    /// Execute the commands that arrive on the connection. The stream begins with these bytes, or with
+    /// the buffered bytes if there is a main channel.
     Stream(Vec<u8>),
     /// Close the connections of the attempt and stop its work.
     Close,

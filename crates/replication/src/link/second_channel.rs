@@ -1,5 +1,5 @@
-//! A synchronisation over two connections: the snapshot arrives on a connection of its own, and meanwhile the
-//! stream that follows the snapshot arrives on the connection of the handshake, the *main channel*.
+//! A synchronisation over two connections: the snapshot arrives on a connection of its own, while the stream
+//! that follows the snapshot arrives on the connection of the handshake, the *main channel*.
 //!
 //! ```text
 //!  main channel:     +DUALCHANNELSYNC ─────────────────────────► set-rdb-client-id, PSYNC ──+CONTINUE──► buffered ──loaded──► stream
@@ -15,19 +15,21 @@ use super::{Credentials, HistoryPoint, Surroundings};
 /// The connection of the handshake while the snapshot is received.
 #[derive(Debug)]
 pub(super) enum MainChannel {
-    /// The snapshot arrives on this connection, the only one.
+    /// The snapshot arrives on this connection, because the synchronisation has only one.
     HasSnapshot,
     /// The primary was asked for the stream that follows the snapshot.
     Asked(StreamRequest),
-    /// The stream after the snapshot is buffered. `told_ns`: when the primary last got a sign of life, ns.
+    /// The stream after the snapshot is buffered. `told_ns`: when a sign of life was last sent to the
+    /// primary, ns.
     Buffered { told_ns: u64 },
-    /// The connection has ended after the primary's answer. The buffered bytes are still of use.
+    /// The connection has ended after the primary's answer. The buffered bytes are still executed after the
+    /// load.
     Ended,
     /// The connection has ended before the primary has answered.
     Lost,
 }
 
-/// The dialogue on a snapshot's connection before the snapshot.
+/// The dialogue that precedes the snapshot on the snapshot's own connection.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotGreeting {
     input: Vec<u8>,
@@ -40,11 +42,12 @@ pub(super) struct SnapshotGreeting {
 pub(super) enum Greeted {
     /// The answer is incomplete.
     More,
-    /// Send these bytes: the request for the snapshot.
+    /// Send these bytes, which request the snapshot.
     Ask(Vec<u8>),
-    /// The position of the snapshot, the id of the client that receives it, and the bytes after the answer.
+    /// The position of the snapshot, the primary's id of the client that receives the snapshot, and the bytes
+    /// after the answer.
     Position { point: HistoryPoint, client: u64, rest: Vec<u8> },
-    /// The primary sends no snapshot, for this reason.
+    /// The primary sends no snapshot; the text is the reason.
     Refused(String),
 }
 
@@ -109,8 +112,8 @@ impl SnapshotGreeting {
         let mut parsed = || {
             let offset = parse_offset(words.next()?)?;
             let replid = words.next().filter(|replid| is_replid(replid.as_bytes()))?.to_owned();
-            // The database is not needed: the snapshot itself names the database that the
-            // stream has selected.
+            // The database is not needed, because the snapshot itself names the database that the stream
+            // has selected.
             let _db: i64 = words.next()?.parse().ok()?;
             let client = words.next()?.parse().ok()?;
             words.next().is_none().then_some((HistoryPoint { replid, offset }, client))
@@ -137,12 +140,12 @@ pub(super) struct StreamRequest {
 pub(super) enum StreamAnswer {
     /// The answer is incomplete.
     More,
-    /// Send these bytes: the request for the stream.
+    /// Send these bytes, which request the stream.
     Ask(Vec<u8>),
-    /// The stream follows, and begins with the bytes `rest`; `replid` is the new id of the history, if it
-    /// has one.
+    /// The stream follows, and begins with the bytes `rest`; `replid` is the new id of the history, if
+    /// the primary has named one.
     Accepted { replid: Option<String>, rest: Vec<u8> },
-    /// The primary does not send the stream, for this reason.
+    /// The primary does not send the stream; the text is the reason.
     Refused(String),
 }
 

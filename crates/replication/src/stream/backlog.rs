@@ -1,5 +1,5 @@
-//! The backlog: the last bytes of the history. All replicas are fed from it, and a replica that was
-//! disconnected can continue from it.
+//! The backlog: the last bytes of the history. All replicas get their bytes from it, and a replica that
+//! was disconnected can continue from it.
 //!
 //! ```text
 //!     start                                          tail_start           end
@@ -11,13 +11,13 @@
 //! Invariants: (1) the sealed blocks and the tail cover the history from `start` to `end` without a gap;
 //! (2) a sealed block is not empty and never changes; (3) a replica holds nothing but the offset of its
 //! next byte: bytes that are not in its output yet are kept here once, however many replicas wait for them;
-//! (4) a block of promised bytes, those of commands that are encoded later ([`PromisedCommands`]), occupies
-//! its offsets like any other block. Its encoded bytes are split off at its beginning as sealed blocks. What
-//! is left is neither read nor trimmed.
+//! (4) promised bytes are bytes of commands that are encoded later ([`PromisedCommands`]). A block of
+//! promised bytes occupies its offsets like any other block. Bytes that have been encoded are split off at
+//! its beginning as sealed blocks. The bytes still promised are neither read nor trimmed.
 //!
-//! Memory: the configured size and one block more, and beyond that the bytes that are not in the slowest
-//! replica's output yet, which the output limit bounds. Bytes that are queued for a replica and not sent yet
-//! are at most [`WINDOW_BYTES`] and a block for each replica.
+//! Memory: the configured size plus one block, and beyond that the bytes that are not in the slowest
+//! replica's output yet, which the output limit bounds. For each replica, at most [`WINDOW_BYTES`] plus one
+//! block are queued and not sent yet.
 
 use sluice_base::{Bytes, heap};
 use sluice_keyspace::PromisedCommands;
@@ -34,7 +34,7 @@ pub struct Backlog {
     tail: Vec<u8>,
     /// Offset of the tail's first byte.
     tail_start: u64,
-    /// Memory of blocks that were trimmed, for the next tails.
+    /// Memory of blocks that were trimmed, to be reused for the next tails.
     spare: Vec<Vec<u8>>,
     /// Ends of the sealed blocks whose bytes are promised, in order.
     promises: VecDeque<u64>,
@@ -59,13 +59,13 @@ impl SealedBlock {
 }
 
 impl Backlog {
-    /// An empty backlog at this offset of the history.
+    /// An empty backlog that begins at this offset of the history.
     pub fn new(offset: u64) -> Backlog {
         let (sealed, tail, spare) = (VecDeque::new(), Vec::new(), Vec::new());
         Backlog { sealed, sealed_bytes: 0, tail, tail_start: offset, spare, promises: VecDeque::new() }
     }
 
-    /// Bytes of heap memory, promised commands included. Cost: O(promises).
+    /// Bytes of heap memory, including promised commands. Cost: O(promised blocks).
     pub fn footprint(&self) -> usize {
         let spare: usize = self.spare.iter().map(heap::vec).sum();
         let promised: usize = self.promised().map(PromisedCommands::heap_bytes).sum();
@@ -98,7 +98,7 @@ impl Backlog {
         self.tail_start + self.tail.len() as u64
     }
 
-    /// Bytes of the history that are kept.
+    /// Number of bytes of the history that the backlog has.
     pub fn kept_bytes(&self) -> u64 {
         self.end() - self.start()
     }
@@ -108,7 +108,7 @@ impl Backlog {
         (self.start()..=self.end()).contains(&offset)
     }
 
-    /// The buffer to which the caller appends about this many bytes.
+    /// The buffer at the end of the backlog. The caller appends about `bytes` bytes to it.
     pub fn tail(&mut self, bytes: usize) -> &mut Vec<u8> {
         if !self.tail.is_empty() && self.tail.len() + bytes > BLOCK_BYTES {
             self.seal();
@@ -179,7 +179,7 @@ impl Backlog {
         !self.promises.is_empty()
     }
 
-    /// Number of promised bytes that are not encoded yet. Cost: O(promises).
+    /// Number of promised bytes that are not encoded yet. Cost: O(promised blocks).
     pub(crate) fn promised_left(&self) -> usize {
         self.promised().map(PromisedCommands::left).sum()
     }
@@ -229,7 +229,7 @@ impl Backlog {
     }
 
     /// Appends the bytes from `from` on to an output, up to the end of the block that fills `room` or up to a
-    /// promised block. Returns the offset after them. The history must reach back to `from`.
+    /// promised block. Returns the offset after the appended bytes. The backlog must reach back to `from`.
     pub fn read(&self, mut from: u64, room: usize, out: &mut Outbox) -> u64 {
         let until = from.saturating_add(room as u64);
         let mut index = self.sealed.partition_point(|block| block.end() <= from);
@@ -263,17 +263,19 @@ impl Backlog {
     }
 }
 
-/// Bytes of a block, unless one command has more: the size of a block of replies in the reference. Such a
-/// block has few unused bytes.
+/// Size in bytes of a block, unless one command has more bytes. The reference's reply blocks have the
+/// same size. With this size, few bytes of a block stay unused.
 const BLOCK_BYTES: usize = 16 * 1024;
-/// Spare room of a block of promised commands: the block ends with a whole argument, which is seldom longer.
+/// Room in bytes that is left free at the end of a block when promised commands are encoded. The block ends
+/// with a whole argument, which is seldom longer than this.
 const ARGUMENT_BYTES_MAX: usize = 64;
-/// Bytes of the stream that may be queued for a replica and not sent yet.
+/// Maximum number of bytes of the stream that are queued for a replica and not sent yet.
 pub const WINDOW_BYTES: usize = 1 << 20;
 /// A block up to this size is copied into an output, because one more range in the send call costs more
 /// than the copy.
 const COPIED_BYTES_MAX: usize = 512;
-/// Blocks whose memory is kept for reuse: one block is trimmed for each that is sealed.
+/// Maximum number of blocks whose memory is kept for reuse. One suffices, because about one block is trimmed
+/// for each block that is sealed.
 const SPARE_BLOCKS: usize = 1;
 
 #[cfg(test)]
@@ -282,7 +284,7 @@ mod tests {
     use sluice_base::Rng;
     use sluice_keyspace::CommandSource;
 
-    /// Appends a piece, as one command.
+    /// Appends `piece` to the backlog as if it were one command, and to `all`.
     fn append(backlog: &mut Backlog, all: &mut Vec<u8>, piece: &[u8]) {
         backlog.tail(piece.len()).extend_from_slice(piece);
         all.extend_from_slice(piece);
@@ -315,7 +317,8 @@ mod tests {
         }
     }
 
-    /// This many bytes that count up, made in pieces of three.
+    /// A source of bytes with increasing values, which are made three at a time; the field is the number of
+    /// bytes left.
     #[derive(Debug)]
     struct Counting(u8);
 

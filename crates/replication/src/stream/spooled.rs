@@ -1,13 +1,13 @@
 //! Stream bytes that wait for the end of a full synchronisation and that the backlog no longer keeps. They
-//! are kept in spools of the process, on disk if they are many, and count neither as memory nor against the
-//! output limit.
+//! are kept in spools that the process provides, beyond a certain number on disk, and count neither as
+//! memory nor against the output limit.
 //!
 //! Replicas that share a snapshot share a spool, because the stream begins for all of them at the same
 //! offset. Blocks that leave the backlog go into the spool. A replica reads the spool up to the first
 //! byte of the backlog, and then continues in the backlog.
 //!
-//! Invariant: (1) a spool holds the stream from the snapshot's offset to the first byte of the backlog, or
-//! to `end`, if that is further.
+//! Invariant: (1) a spool was given the stream from the snapshot's offset to the first byte of the
+//! backlog, or to `end` if `end` is further.
 
 use crate::feeds::{NextPiece, StreamSpool};
 use sluice_base::Bytes;
@@ -17,8 +17,8 @@ use sluice_base::Bytes;
 pub struct Spooled {
     spools: Vec<StreamSpoolState>,
     next_id: u64,
-    /// The last attempt to make a spool has failed: waiting bytes are kept in memory, and count as memory
-    /// and against the output limit.
+    /// Whether the last attempt to make a spool has failed. Waiting bytes are then kept in memory, and
+    /// count as memory and against the output limit.
     pub cannot: bool,
 }
 
@@ -27,7 +27,7 @@ struct StreamSpoolState {
     spool: Box<dyn StreamSpool>,
     /// Replicas that may still take bytes of the spool.
     takers: usize,
-    /// Offset after the last byte given.
+    /// Offset after the last byte that was added to the spool.
     end: u64,
 }
 
@@ -93,7 +93,7 @@ impl Spooled {
         self.spools.retain(|spool| spool.takers > 0);
     }
 
-    /// Whether a replica that found nothing may find bytes now.
+    /// Whether a replica that got [`NextPiece::Later`] may now get another answer from its spool.
     pub fn has_news(&self) -> bool {
         self.spools.iter().any(|spool| spool.spool.has_news())
     }

@@ -7,10 +7,10 @@
 //! | array or push, set, map | `[a,b]`, `~(a,b)`, `{a => b}` |
 //! | null of RESP2; null of RESP3; boolean; double | `NULL`; `(null)`; `#true`; `(double) 1.5` |
 
-/// The deepest nesting of collections that is shown.
+/// Maximum depth to which nested collections are shown.
 const DEPTH_MAX: usize = 64;
 
-/// Appends the first reply in `wire`. Stops somewhat after `limit` bytes. Cost: O(appended bytes).
+/// Appends the first reply in `wire` to `out`, and stops soon after `limit` bytes. Cost: O(appended bytes).
 pub(super) fn push_human(wire: &[u8], out: &mut Vec<u8>, limit: usize) {
     ReplyText { wire, at: 0, limit }.push(out, 0);
 }

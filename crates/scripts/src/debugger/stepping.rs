@@ -1,4 +1,4 @@
-//! Running a script under the debugger: line by line, with printed variables and callers.
+//! Running a script under the debugger: line by line, and printing variables and callers.
 
 use crate::run::ScriptRun;
 use sluice_commands::CmdError;
@@ -11,7 +11,8 @@ impl ScriptRun {
     }
 
     /// Resumes the run instruction by instruction, until a line stops the run ([`ScriptRun::is_stopped`]),
-    /// the run ends or requests something, the limit is reached, or some instructions were executed.
+    /// the run ends or requests something, the limit is reached, or `INSTRUCTIONS` instructions were
+    /// executed.
     #[cold]
     pub fn resume_by_lines(&mut self, limit: &mut RunLimit, clock: &mut dyn FnMut() -> u64) -> RunOutcome {
         let (Some(debugger), Some(mut running)) = (self.debugger.as_deref_mut(), self.machine.vm.run())
@@ -65,8 +66,8 @@ impl ScriptRun {
         });
     }
 
-    /// `print`: shows a local variable of the functions that run, searched from the innermost outwards, or
-    /// `KEYS` or `ARGV`. Without a name: all local variables of the innermost function.
+    /// `print`: shows the local variable `name`, which is searched from the innermost running function
+    /// outwards, or `KEYS` or `ARGV`. Without a name, shows all local variables of the innermost function.
     pub fn print(&mut self, name: Option<&[u8]>) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;
@@ -113,7 +114,7 @@ impl ScriptRun {
         }
     }
 
-    /// Shows the functions that are being called, the innermost first.
+    /// Shows the functions whose calls have not returned, the innermost first.
     pub fn trace(&mut self) {
         let (Some(debugger), Some(running)) = (self.debugger.as_deref_mut(), self.machine.vm.run()) else {
             return;
@@ -131,5 +132,5 @@ impl ScriptRun {
     }
 }
 
-/// Instructions between two checks of the clock.
+/// Number of instructions between two checks of the clock.
 const INSTRUCTIONS: u32 = 500;

@@ -1,10 +1,10 @@
 //! The end of a rewrite, on a separate thread: the base is put in force (named in the manifest) and the files
-//! that it replaces are removed, while the file's thread goes on writing and syncing. So bytes are written,
-//! and survive the process, even while changes of the folder take long.
+//! that the base replaces are removed, while the file's thread continues to write and sync. New bytes are
+//! therefore written, and survive the process, even if changes of the folder take long.
 //!
-//! Invariants: (1) the thread owns the folder as long as it lives: meanwhile the files only change by
-//! appending to the present increment; (2) the thread ends when its work is done, and the file's thread then
-//! takes the folder back before it uses the folder again.
+//! Invariants: (1) the thread owns the folder as long as the thread lives; during this time the files change
+//! only by appending to the present increment; (2) the thread ends when its work is done, and the file's
+//! thread then takes the folder back before it uses the folder again.
 
 use super::clock::clock;
 use super::shared::{AofItem, AofShared, RewriteNumber};
@@ -19,7 +19,7 @@ pub struct BaseJob {
     pub folder: Folder,
     pub number: RewriteNumber,
     pub base: NewBase,
-    /// When the increment after the base gets its name in the manifest.
+    /// When the manifest names the increment after the base.
     pub named: Named,
     pub history: History,
 }
@@ -34,7 +34,7 @@ pub struct BaseOutcome {
     pub warnings: Vec<String>,
     /// Lines for the log on removed files.
     pub removed: Vec<String>,
-    /// Bytes of the files before the present increment.
+    /// Total bytes of the files before the present increment.
     pub other_bytes: u64,
     /// Nanoseconds that the renames and the manifest took.
     pub rename_ns: u64,
@@ -46,7 +46,8 @@ impl BaseJob {
     /// Does the job on the calling thread. `clock`: monotonic nanoseconds.
     pub fn run(self, clock: &mut dyn FnMut() -> u64) -> BaseOutcome {
         let BaseJob { mut folder, number, base, named, history } = self;
-        // With `Named::Now` the manifest has the increment after the base already, and keeps it.
+        // With `Named::Now` the manifest already names the increment after the base, and continues to name
+        // it.
         let kept = usize::from(named == Named::Now);
         let began_ns = clock();
         let finished = folder.finish_base(base, kept, named);
@@ -67,8 +68,8 @@ impl BaseJob {
 pub struct BaseThread(Receiver<BaseOutcome>);
 
 impl BaseThread {
-    /// Starts the thread, which wakes the file's thread when it ends. `slow`: how much longer the job
-    /// takes, for tests. Errors: the job itself, if no thread can be started for it.
+    /// Starts the thread, which wakes the file's thread when it ends. `slow`: a delay before the job, for
+    /// tests. Errors: the job itself, if no thread can be started for it.
     pub fn start(job: BaseJob, shared: Arc<AofShared>, slow: Duration) -> Result<BaseThread, Box<BaseJob>> {
         let (ended, outcome) = channel();
         let started = Thread::AofBase.start_with(Box::new(job), move |job: Box<BaseJob>| {

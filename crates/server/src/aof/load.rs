@@ -1,7 +1,8 @@
 //! The files of the append-only file, for the thread that loads them.
 //!
-//! Invariants: (1) all files are opened before the first is read: a file that a rewrite removes meanwhile
-//! can still be read; (2) an incomplete end of a file that is being appended to is not cut off.
+//! Invariants: (1) all files are opened before the first is read, so that a file that a rewrite removes
+//! during the load can still be read; (2) an incomplete end of a file that is being appended to is not
+//! cut off.
 
 use sluice_control::process::{AofFiles, AofPart, AofSource};
 use sluice_persist::aof::AofFileKind;
@@ -34,9 +35,10 @@ struct NamedFile {
 /// Whether a load may cut off an incomplete end of the last file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileEnding {
-    /// May be cut off, because no thread has the file open.
+    /// The end may be cut off, because no thread has the file open.
     CutOff,
-    /// Must be left as it is, because the load is not that of a start: a thread may append to the file.
+    /// The end must be left as it is, because the server has started already and a thread may append to the
+    /// file.
     Left,
 }
 
@@ -112,7 +114,7 @@ impl AofSource for ReadLogFile {
     }
 }
 
-/// The files of the appending thread, listed after it has written everything given before.
+/// The files of the appending thread, which lists them after it has written all earlier blocks.
 pub struct AppendedFiles(pub Receiver<Listed>);
 
 impl AofFiles for AppendedFiles {

@@ -23,7 +23,7 @@ impl Host {
         let is_new = folder.manifest().base().is_none() && folder.manifest().incr().is_empty();
         let base = if is_new { self.write_first_base(engine, &mut folder) } else { Ok(()) };
         let opened = base.and_then(|()| folder.open_to_append());
-        // The files that were moved aside are logged even if opening fails.
+        // The log names files that were moved aside even if opening fails.
         folder.take_warnings().iter().for_each(|line| self.note(LogLevel::Warning, line));
         let (file, line) = opened?;
         self.note(LogLevel::Notice, &line);
@@ -37,7 +37,7 @@ impl Host {
     fn write_first_base(&mut self, engine: &mut Engine, folder: &mut Folder) -> Result<(), String> {
         let (early, format) = base_of(engine.config());
         let mut base = NewBase::begin(folder.storage().clone(), folder.path(), format, early, 0)?;
-        // Nothing is written into a base of commands: no data were loaded, so the base is an empty file.
+        // Nothing is written into a base of commands. No data were loaded, so such a base is an empty file.
         if format == BaseFormat::Rdb {
             engine.write_aof_base(&mut |piece| base.write(piece), self)?;
         }
@@ -72,8 +72,8 @@ impl Host {
         Ok(())
     }
 
-    /// Checks whether the append-only file can be turned on, if the configuration wants one. Errors: text
-    /// for the client.
+    /// Checks whether the append-only file can be turned on, if the configuration turns it on. Errors: a
+    /// text for the client.
     pub fn prepare_aof(&mut self, config: &Config) -> Result<(), String> {
         if !config.bool(param::APPENDONLY) || self.aof.open.is_some() {
             return Ok(());
@@ -83,8 +83,8 @@ impl Host {
         let folder = Folder::read(self.storage.clone(), config);
         let prepared = folder.map_err(|lines| lines.join("; ")).and_then(|mut folder| {
             folder.create()?;
-            // The increment is created only to see whether that works; when the rewrite begins, it is created
-            // anew.
+            // The increment is created only to see whether it can be created. When the rewrite begins, it is
+            // created again.
             let made = folder.create_incr(Named::WithBase);
             folder.remove_temporary_incr();
             made.map(drop)
@@ -113,8 +113,8 @@ impl Host {
             (_, AofIncrement::First | AofIncrement::Next) => Named::WithBase,
             (_, AofIncrement::None) => Named::Never,
         };
-        // The file may be off, or open in another directory: until the former thread has ended, both
-        // directories are claimed.
+        // The append-only file may be off, or open in another directory. Both directories are claimed
+        // until the former thread has ended.
         let mut directories = vec![std::env::current_dir().unwrap_or_default()];
         directories.extend(self.aof.directory().filter(|open| *open != directories[0]));
         self.claim_with_aof(config, &directories)?;
@@ -147,7 +147,7 @@ impl Host {
     }
 
     /// Ends the file's thread after it has written `pending`, which ends at `position`. Returns how the
-    /// thread has ended; `None` if there was none.
+    /// thread has ended; `None` if there was no thread.
     pub fn end_aof(&mut self, pending: Vec<u8>, position: u64) -> Option<AofEnding> {
         self.begin_end_of_aof(pending, position);
         self.await_closing_aof()
@@ -163,7 +163,7 @@ impl Host {
         self.aof.closing = Some(aof);
     }
 
-    /// Waits for the ending thread. Returns how it has ended; `None` if no thread is ending.
+    /// Waits for the ending thread. Returns how the thread has ended; `None` if no thread was ending.
     pub fn await_closing_aof(&mut self) -> Option<AofEnding> {
         let aof = self.aof.closing.take()?;
         let shared = aof.shared().clone();
@@ -171,8 +171,8 @@ impl Host {
         for news in shared.take_news() {
             match news {
                 AofNews::Log(level, line) => self.note(level, &line),
-                // The process ends at once: so far no reply was sent whose effects are not durable, and
-                // none is sent now.
+                // The process ends at once. No reply has been sent whose effects are not durable, and
+                // none is sent any more.
                 AofNews::Fatal => std::process::exit(1),
                 AofNews::Fault(_)
                 | AofNews::Latency(..)
@@ -221,7 +221,7 @@ impl Host {
     }
 }
 
-/// How a base is written: whether it is synced early, and its format.
+/// How a base is written: whether the file is synced while it is written, and the format.
 fn base_of(config: &Config) -> (bool, BaseFormat) {
     let format = match config.bool(param::AOF_USE_RDB_PREAMBLE) {
         true => BaseFormat::Rdb,

@@ -1,5 +1,5 @@
-//! The base that a rewrite writes in the background: a temporary file until the thread of the append-only
-//! file puts it in force.
+//! The base that a rewrite writes in the background: a temporary file, until the thread of the
+//! append-only file puts the base in force (names it in the manifest).
 
 use super::shared::RewriteNumber;
 use crate::saving::background::{BackgroundSink, Pass};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Holds a base that is written and synced, but not yet in force. The base of an earlier rewrite never
-/// replaces that of a later rewrite, however late the earlier one's thread finishes.
+/// replaces the base of a later rewrite, however late the earlier rewrite finishes.
 #[derive(Clone, Default)]
 pub struct WrittenBase(Arc<Mutex<Option<(RewriteNumber, NewBase)>>>);
 
@@ -22,8 +22,8 @@ impl WrittenBase {
         Some(base)
     }
 
-    /// Stores the base of a rewrite, unless a later one's is stored already: then the file of this
-    /// base is removed.
+    /// Stores the base of a rewrite, unless the base of a later rewrite is stored already. In that case
+    /// the file of this base is removed.
     fn put(&self, number: RewriteNumber, base: NewBase) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.as_ref().is_none_or(|(there, _)| *there < number) {
@@ -32,7 +32,7 @@ impl WrittenBase {
     }
 }
 
-/// The sink for a base under way.
+/// The sink into which a rewrite writes its base.
 pub struct BaseSink {
     number: RewriteNumber,
     base: NewBase,

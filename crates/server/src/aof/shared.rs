@@ -1,9 +1,10 @@
 //! The state that the main thread and the file's thread share: blocks and commands in one direction,
 //! positions and news in the other.
 //!
-//! Invariants: (1) blocks and commands are taken in the order in which they were given; (2) a position is
-//! published after its bytes are durable (release), and read before anything is done because of it
-//! (acquire); (3) the atomics except `durable` and `has_news` order nothing (relaxed).
+//! Invariants: (1) blocks and commands are taken in the order in which they were given; (2) the position
+//! of durable bytes is published after the bytes are durable (release), and read before anything depends
+//! on their durability (acquire); (3) the atomics except `durable` and `has_news` order nothing
+//! (relaxed).
 
 use super::load::Listed;
 use crate::test_switches;
@@ -30,9 +31,9 @@ pub struct AofShared {
     arrived: Condvar,
     /// Position up to which all bytes are on disk.
     durable: AtomicU64,
-    /// Bytes of blocks that were given but not written yet.
+    /// Number of bytes in blocks that were given to the thread but not written yet.
     waiting_bytes: AtomicU64,
-    /// Number of waiting bytes from which on the backlog counts as full.
+    /// If at least this many bytes wait, the backlog counts as full.
     backlog_max: BacklogMax,
     /// Whether `news` has entries for the main thread.
     has_news: AtomicBool,
@@ -51,15 +52,15 @@ pub struct AofNumbers {
     pub base_bytes: AtomicU64,
     /// Whether a sync is under way.
     pub is_syncing: AtomicBool,
-    /// Syncs that took longer than a second, except under `always`.
+    /// Number of syncs that took longer than a second, except with `appendfsync always`.
     pub delayed_syncs: AtomicU64,
-    /// Bytes free on the disk; [`u64::MAX`] if not known.
+    /// Number of free bytes on the disk; [`u64::MAX`] if unknown.
     pub free_bytes: AtomicU64,
-    /// Whether another file is written in the background. Set by the main thread.
+    /// Whether the process writes another file in the background. The main thread sets this.
     pub has_job: AtomicBool,
-    /// Bytes of memory that the file's thread has.
+    /// Bytes of memory that the file's thread uses.
     pub memory_bytes: AtomicU64,
-    /// Whether another increment is being begun; writing commands are held back meanwhile.
+    /// Whether another increment is being begun. Commands that write are held back until it has begun.
     pub is_changing: AtomicBool,
 }
 
@@ -99,9 +100,9 @@ pub enum AofItem {
     SyncEnded,
 }
 
-/// A command for the file's thread, carried out after the blocks given before.
+/// A command for the file's thread, which the thread carries out after all earlier blocks.
 pub enum AofCommand {
-    /// Sets when the file is synced: `appendfsync`.
+    /// Sets when the file is synced, as `appendfsync` says.
     Policy(AppendFsync),
     /// Sets whether files that a rewrite has replaced are removed.
     History(History),
@@ -114,9 +115,9 @@ pub enum AofCommand {
     /// Puts this RDB file in force as the base of this rewrite. The last field is the number in the file's
     /// temporary name.
     UseSnapshot(RewriteNumber, PathBuf, u64),
-    /// Writes everything, and answers with the open files.
+    /// Writes all earlier blocks, and answers with the files, which are opened for reading.
     ListFiles(SyncSender<Listed>),
-    /// Writes and syncs everything, then ends the thread.
+    /// Writes and syncs all earlier blocks, and then ends the thread.
     End,
 }
 
@@ -127,13 +128,13 @@ pub enum AofNews {
     Log(LogLevel, String),
     /// The reason why bytes cannot be written or synced; `None` if the fault has ended.
     Fault(Option<String>),
-    /// Under `appendfsync always`, bytes could not be written or synced: the process must end.
+    /// With `appendfsync always`, bytes could not be written or synced, so the process must end.
     Fatal,
-    /// An event of the latency monitor took this many nanoseconds.
+    /// An event for the latency monitor: its name, and its duration in nanoseconds.
     Latency(&'static str, u64),
-    /// The increment at the cut was begun (`true`), or could not be made.
+    /// The increment at the cut of this rewrite has begun (`true`), or could not be created (`false`).
     IncrBegun(RewriteNumber, bool),
-    /// The rewrite is in force (`true`), or has failed.
+    /// The base of this rewrite is in force (`true`), or the rewrite has failed (`false`).
     BaseFinished(RewriteNumber, bool),
 }
 
@@ -171,7 +172,7 @@ impl AofShared {
     }
 }
 
-/// The main thread's side.
+/// Methods for the main thread.
 impl AofShared {
     /// Gives the thread an item. Costs a system call only if the thread waits.
     pub fn give(&self, item: AofItem) {
@@ -187,7 +188,7 @@ impl AofShared {
         }
     }
 
-    /// A buffer for the next block: one whose bytes were written, if there is one.
+    /// A buffer for the next block. Reuses a buffer whose bytes were written, if there is one.
     pub fn buffer(&self) -> Vec<u8> {
         let mut buffer = lock(&self.inbox).spent.pop().unwrap_or_default();
         buffer.clear();
@@ -196,15 +197,16 @@ impl AofShared {
 
     /// Position up to which all bytes are on disk.
     pub fn durable(&self) -> u64 {
-        // Pairs with `set_durable`: the replies that report a write are sent after its bytes are on disk.
+        // Pairs with `set_durable`: the reply to a command that writes is sent after the command's bytes are
+        // on disk.
         self.durable.load(Acquire)
     }
 
-    /// The backlog's next state: commands that write are held back after the backlog was full until half of
-    /// it is written, and while another increment is being begun.
+    /// The backlog's next state. Commands that write are held back from the moment when the backlog is full
+    /// until half of it is written, and while another increment is being begun.
     pub fn backlog(&self, present: AofBacklog) -> AofBacklog {
-        // Only how long commands are held back depends on this number, so it is read relaxed, like INFO's
-        // numbers.
+        // This number is read relaxed, like INFO's numbers, because only the time for which commands are
+        // held back depends on it.
         let waiting = self.waiting_bytes.load(Relaxed);
         let max = self.backlog_max.0;
         match present {
@@ -219,7 +221,8 @@ impl AofShared {
         }
     }
 
-    /// Bytes of heap memory for the file. Items on their way between the threads may be missed.
+    /// Bytes of heap memory for the file. An item that is being passed between the threads may not be
+    /// counted.
     pub fn footprint(&self) -> usize {
         let block = |item: &AofItem| match item {
             AofItem::Block(block) => heap::vec(&block.bytes),
@@ -246,10 +249,10 @@ impl AofShared {
     }
 }
 
-/// The side of the thread of the file.
+/// Methods for the thread of the file.
 impl AofShared {
-    /// Takes all items that were given. If there are none, waits to be woken, up to `timeout` if
-    /// there is one.
+    /// Takes all items that were given. If there are none, first waits to be woken, but no longer than
+    /// `timeout`, if it is given.
     pub fn take_or_wait(&self, into: &mut VecDeque<AofItem>, timeout: Option<Duration>) {
         let mut inbox = lock(&self.inbox);
         if inbox.items.is_empty() {
@@ -286,8 +289,8 @@ impl AofShared {
     pub fn note_written(&self, bytes: u64) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Relaxed);
         let half = self.backlog_max.0 / 2;
-        // Commands are held back only after the backlog was full. It then falls below half exactly once, and
-        // that wakes the main thread.
+        // Commands are held back only after the backlog was full. The backlog then falls below half exactly
+        // once before commands may run again, and this wakes the main thread.
         before >= half && before - bytes < half
     }
 
@@ -305,7 +308,7 @@ impl AofShared {
     }
 }
 
-/// Number of waiting bytes from which on the backlog counts as full.
+/// If at least this many bytes wait, the backlog counts as full.
 struct BacklogMax(u64);
 
 impl Default for BacklogMax {
@@ -314,9 +317,9 @@ impl Default for BacklogMax {
     }
 }
 
-/// Number of bytes that may wait to be written until commands are held back: as many as the main thread
-/// appends in two seconds at 128 MiB a second. The reference goes on writing for two seconds while the disk
-/// does not respond, and then waits for it.
+/// If this many bytes wait to be written, commands are held back. The main thread appends this many bytes
+/// in two seconds at 128 MiB a second. While the disk does not respond, the reference continues for two
+/// seconds, and then waits for the disk.
 const BACKLOG_BYTES_MAX: u64 = 256 << 20;
 /// No further buffers are kept for the next blocks if there are this many.
 const BUFFERS_MAX: usize = 64;

@@ -1,8 +1,8 @@
-//! Syncs the append-only file on a separate thread, so that blocks are written while the disk syncs:
-//! written bytes survive the process, however it ends.
+//! Syncs the append-only file on a separate thread, so that blocks are written while the disk syncs.
+//! Written bytes survive the process, however it ends.
 //!
-//! Invariants: (1) one sync at a time; (2) a sync makes durable the bytes written before it began, and
-//! nothing more is claimed; (3) the thread ends with its owner, after the sync under way.
+//! Invariants: (1) one sync at a time; (2) after a sync, only the bytes that were written before the sync
+//! began count as durable; (3) the thread ends when its owner is dropped, after the sync under way.
 
 use super::shared::{AofItem, AofShared};
 use crate::threads::Thread;
@@ -28,8 +28,8 @@ pub struct SyncOutcome {
 }
 
 impl SyncThread {
-    /// Starts the thread, which wakes the file's thread after each sync. `slow`: how much longer a sync
-    /// takes, for tests.
+    /// Starts the thread, which wakes the file's thread after each sync. `slow`: a delay after each sync,
+    /// for tests.
     pub fn start(shared: Arc<AofShared>, slow: Duration) -> io::Result<SyncThread> {
         let (orders, received) = channel::<PendingSync>();
         let (ended, outcomes) = channel();
@@ -39,7 +39,7 @@ impl SyncThread {
                 if !slow.is_zero() {
                     std::thread::sleep(slow);
                 }
-                // The send fails if the owner has ended meanwhile.
+                // The send fails if the owner has ended during the sync.
                 let _ = ended.send(SyncOutcome { position: pending.position, result });
                 shared.give(AofItem::SyncEnded);
             }
@@ -52,7 +52,7 @@ impl SyncThread {
         self.is_under_way
     }
 
-    /// Begins a sync on the thread; none may be under way.
+    /// Begins a sync on the thread. No other sync may be under way.
     pub fn begin(&mut self, pending: PendingSync) {
         assert!(!self.is_under_way, "one sync at a time (1)");
         self.is_under_way = self.orders.send(pending).is_ok();

@@ -1,22 +1,22 @@
-//! The thread of the append-only file: writes, syncs, changes files. While the server runs, only this thread
-//! and the threads that it starts touch the folder.
+//! The thread of the append-only file, which writes and syncs the file and adds and removes files. While the
+//! server runs, only this thread and the threads that it starts use the folder.
 //!
-//! Under `always` the thread waits for blocks, and makes all blocks that have arrived during the previous
-//! sync durable with one sync (group commit). Under `everysec` a second thread syncs, so that a slow disk
-//! keeps no written bytes in the memory of the process (`sync_thread.rs`), and under every policy a third
-//! puts the base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can be written:
-//! later blocks belong after the rewrite's cut (the moment whose data are in its base), and the increment for
-//! them gets a name that a start would find only when everything before the cut was written and a sync of it
-//! was tried. Writing commands wait until the increment has this name, except under `always`, where their
-//! replies wait for the disk anyway. Under `everysec` and `no`, commands do not wait for their blocks:
-//! after a block the thread checks for more every millisecond for a while before it waits to be woken, so
-//! that a busy main thread pays no system call to wake it.
+//! With `appendfsync always` the thread waits for blocks, and makes all blocks that have arrived during the
+//! previous sync durable with one sync (group commit). With `everysec` a second thread syncs
+//! (`sync_thread.rs`), so that blocks need not wait in memory while a slow disk syncs. With every policy a
+//! third thread puts the base of a rewrite in force (`base_thread.rs`). While a rewrite begins, nothing can
+//! be written, because later blocks belong after the rewrite's cut (the moment whose data are in its base).
+//! The increment for these blocks gets a name that a start would find only when all blocks before the cut
+//! have been written and a sync of them was tried. Commands that write wait until the increment has this
+//! name, except with `always`, where their replies wait for the disk in any case. With `everysec` and `no`,
+//! commands do not wait for their blocks. After a block the thread checks for more every millisecond for a
+//! while before it waits to be woken, so that a busy main thread needs no system call to wake this thread.
 //!
 //! Invariants: (1) a base is put in force only with the increment that begins at its cut
 //! ([`RewriteNumber`]); (2) after a failed sync no further position is published as durable, and the fault
-//! does not end, until a base with a later cut is in force, whatever `appendfsync` is set to meanwhile, and
-//! however many increments were begun; (3) the caller that ends the thread learns whether everything is on
-//! disk ([`AofEnding`]).
+//! does not end, until a base with a later cut is in force, whatever `appendfsync` is set to in the
+//! meantime, and however many increments are begun; (3) the caller that ends the thread learns whether all
+//! blocks are on disk ([`AofEnding`]).
 
 use super::base_thread::{BaseJob, BaseOutcome, BaseThread};
 use super::load::{FileEnding, Listed, NamedFiles};
@@ -47,19 +47,19 @@ pub struct AofWorker {
     path: PathBuf,
     appender: Appender,
     policy: AppendFsync,
-    /// When the present increment gets its name in the manifest.
+    /// When the manifest names the present increment.
     named: Named,
     /// The rewrite at whose cut the present increment begins, until its base is put in force; `None` if there
-    /// is none, or the increment could not be made.
+    /// is no such rewrite, or the increment could not be created.
     cut: Option<RewriteNumber>,
     /// Whether the present fault was reported.
     is_faulty: bool,
-    /// Set when a sync has failed: nothing after this position counts as durable until a rewrite is in
-    /// force (invariant 2).
+    /// Set when a sync has failed. No bytes after this position count as durable until the base of a
+    /// rewrite is in force (invariant 2).
     lost_at: Option<u64>,
-    /// Bytes of the files before the present increment.
+    /// Total bytes of the files before the present increment.
     other_bytes: u64,
-    /// What happens to files that a rewrite has replaced.
+    /// Whether files that a rewrite has replaced are removed.
     history: History,
     /// Monotonic ns of the last check of the disk's free space.
     measured_ns: Option<u64>,
@@ -74,25 +74,25 @@ pub struct AofWorker {
     /// Reads the time, monotonic ns.
     clock: Box<dyn FnMut() -> u64 + Send>,
     ending: Option<AofEnding>,
-    /// Syncs under `everysec`; `None`: this thread syncs itself.
+    /// The thread that syncs with `everysec`; `None` if this thread itself syncs.
     sync_thread: Option<SyncThread>,
-    /// The thread that puts a base in force, while one does.
+    /// The thread that puts a base in force; `None` while no base is being put in force.
     base_thread: Option<BaseThread>,
-    /// Begin of the sync under way on the other thread, monotonic ns.
+    /// When the sync under way on the other thread began, monotonic ns.
     sync_began_ns: u64,
-    /// For tests: extra time of each sync, and of putting a base in force.
+    /// Extra time that each sync, and putting a base in force, takes in tests.
     slow: Duration,
 }
 
 /// How the file's thread has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AofEnding {
-    /// Everything given is on disk.
+    /// All blocks are on disk.
     Durable,
-    /// Bytes could not be written or synced when the thread was to end, or earlier under `always`, which
-    /// ended the thread.
+    /// Bytes could not be written or synced, either when the thread was ordered to end, or earlier with
+    /// `appendfsync always`, which ends the thread.
     Failed,
-    /// A sync has failed earlier, and no rewrite has replaced the files since.
+    /// A sync has failed earlier, and no rewrite has replaced the files since then.
     Lost,
 }
 
@@ -104,7 +104,7 @@ const LOST_AT_END: &str = "The end of the AOF file may not be on disk: an fsync 
 const LINGER: Duration = Duration::from_millis(1);
 /// How many times the thread checks for more work before it waits to be woken.
 const LINGER_ROUNDS: u32 = 20;
-/// Time between two syncs under `everysec`, and between two attempts to write.
+/// Time between two syncs with `everysec`, and between two attempts to write.
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time between two log lines about one fault.
 const LOGGED_EVERY_NS: u64 = 30 * SECOND_NS;
@@ -123,8 +123,8 @@ impl AofWorker {
     ) -> AofWorker {
         let (base, all) = folder.sizes();
         let other_bytes = if named == Named::Now { all.saturating_sub(appender.size()) } else { 0 };
-        // Only the size of the base is stored, so that the increments count as growth: otherwise a server
-        // that is often restarted would never rewrite.
+        // Only the size of the base is stored, so that the increments count as growth. Otherwise a server
+        // that is often restarted would never begin a rewrite.
         shared.numbers.base_bytes.store(base, Relaxed);
         shared.set_durable(appender.synced());
         let slow = Duration::from_micros(test_switches::number(test_switches::FSYNC_US).unwrap_or(0));
@@ -156,7 +156,7 @@ impl AofWorker {
         }
     }
 
-    /// Starts a thread that syncs under `everysec`, so that blocks are written meanwhile.
+    /// Starts a thread that syncs with `everysec`, so that this thread can write blocks during a sync.
     pub fn sync_elsewhere(&mut self) -> std::io::Result<()> {
         self.sync_thread = Some(SyncThread::start(self.shared.clone(), self.slow)?);
         Ok(())
@@ -167,7 +167,8 @@ impl AofWorker {
         &self.path
     }
 
-    /// Works until the command to end, or until, under `always`, bytes cannot be written or synced.
+    /// Works until the thread is ordered to end, or, with `appendfsync always`, until bytes cannot be written
+    /// or synced.
     pub fn run(mut self) -> AofEnding {
         let mut items = VecDeque::new();
         loop {
@@ -179,7 +180,7 @@ impl AofWorker {
         }
     }
 
-    /// Waits for something to do.
+    /// Waits for items, or until a sync or an attempt to write is due.
     fn collect(&mut self, items: &mut VecDeque<AofItem>) {
         if self.policy != AppendFsync::Always {
             for _ in 0..LINGER_ROUNDS {
@@ -244,7 +245,7 @@ impl AofWorker {
             AofCommand::Policy(policy) => self.policy = policy,
             AofCommand::History(history) => {
                 self.history = history;
-                // While another thread has the folder, the files are removed only when that thread has
+                // While another thread has the folder, the files are not removed before that thread has
                 // ended.
                 if self.base_thread.is_none() {
                     self.remove_history();
@@ -275,7 +276,7 @@ impl AofWorker {
         NamedFiles::of(self.folder(), FileEnding::Left).list()
     }
 
-    /// Writes the waiting blocks, and notes a fault or its end.
+    /// Writes the waiting blocks, and reports a fault or its end.
     fn write(&mut self) {
         if !self.delay.is_zero() && self.shared.facts().buffer_bytes > 0 {
             std::thread::sleep(self.delay);
@@ -315,7 +316,7 @@ impl AofWorker {
         }
     }
 
-    /// Writes all blocks. After each write the number of bytes that wait is published, because the main
+    /// Writes all blocks. After each write the number of waiting bytes is published, because the main
     /// thread may be holding back commands until that number falls.
     fn write_waiting(&mut self) -> std::io::Result<()> {
         let AofWorker { shared, waker, appender, .. } = self;
@@ -330,7 +331,7 @@ impl AofWorker {
         self.sync_thread.as_ref().is_some_and(SyncThread::is_under_way)
     }
 
-    /// Begins a sync of the written bytes on the other thread; more is written meanwhile.
+    /// Begins a sync of the written bytes on the other thread, so that this thread can continue to write.
     fn sync_each_second(&mut self) {
         if self.is_syncing() {
             return;
@@ -346,7 +347,7 @@ impl AofWorker {
                 self.shared.numbers.is_syncing.store(true, Relaxed);
                 sync_thread.begin(pending);
             }
-            // Without a descriptor for the other thread, this thread syncs.
+            // If there is no file descriptor for the other thread, this thread syncs.
             Err(_) => self.sync(),
         }
     }
@@ -409,7 +410,7 @@ impl AofWorker {
     }
 
     fn fatal(&mut self) {
-        // From now on nothing becomes durable, so no reply that waits for durability is sent.
+        // From now on no bytes become durable, so no reply that waits for durability is sent.
         self.ending = Some(AofEnding::Failed);
         self.report(AofNews::Fatal);
     }
@@ -489,8 +490,8 @@ impl AofWorker {
 
     fn finish_base(&mut self, number: RewriteNumber, base: NewBase) {
         if self.cut != Some(number) {
-            // The base is not put in force: the present increment does not begin where this base ends, so
-            // commands would be applied twice, or never.
+            // The base is not put in force, because the present increment does not begin at the cut of
+            // this base, so that commands would be applied twice or never.
             return self.report(AofNews::BaseFinished(number, false));
         }
         self.cut = None;
@@ -503,7 +504,7 @@ impl AofWorker {
         };
         match started {
             Ok(thread) => self.base_thread = Some(thread),
-            // Without a further thread, this thread puts the base in force.
+            // If no further thread can be started, this thread puts the base in force.
             Err(job) => {
                 let outcome = job.run(&mut self.clock);
                 self.base_finished(outcome);
@@ -525,8 +526,8 @@ impl AofWorker {
                 if self.named == Named::WithBase {
                     self.named = Named::Now;
                 }
-                // Bytes before the base that a failed sync has lost are not needed any more. But a sync of
-                // the increment that follows the base may have failed, too.
+                // Bytes from before the cut that a failed sync has lost are no longer needed. However, a
+                // sync of the increment that follows the base may have failed as well.
                 let is_lost = *self.appender.health() == FileHealth::Lost;
                 self.lost_at = is_lost.then(|| self.appender.synced());
                 self.log(LogLevel::Notice, "Background AOF rewrite finished successfully".to_owned());
@@ -537,8 +538,8 @@ impl AofWorker {
                 self.other_bytes = other_bytes;
                 self.shared.numbers.base_bytes.store(other_bytes + self.appender.size(), Relaxed);
                 removed.into_iter().for_each(|line| self.log(LogLevel::Notice, line));
-                // Files of this rewrite or earlier ones may be left, because `aof-disable-auto-gc` may have
-                // been turned off meanwhile.
+                // Files that this rewrite or an earlier one has replaced may remain, because
+                // `aof-disable-auto-gc` may have been turned off during the rewrite.
                 self.remove_history();
             }
             Err(lines) => {
@@ -557,7 +558,7 @@ impl AofWorker {
         }
     }
 
-    /// The folder; waits for another thread that has it.
+    /// The folder. If another thread has it, waits for that thread.
     fn folder(&mut self) -> &mut Folder {
         self.await_folder();
         self.folder.as_mut().expect("nobody else has it: its thread has ended")
@@ -627,7 +628,7 @@ impl AofWorker {
         }
     }
 
-    /// Publishes sizes and durable position for the main thread.
+    /// Publishes the sizes and the position of durable bytes for the main thread.
     fn publish(&self) {
         let numbers = &self.shared.numbers;
         numbers.current_bytes.store(self.other_bytes + self.appender.size(), Relaxed);

@@ -1,7 +1,9 @@
-//! The messages of one link until the kernel has them: in two lanes, one of which overtakes the other.
+//! The messages of one link that the kernel has not taken yet. They wait in two lanes, one of which has
+//! precedence.
 //!
 //! Invariants: (1) a message is sent whole before another one begins; (2) between two messages,
-//! [`BusLane::Control`] has precedence; (3) within a lane the order is kept.
+//! [`BusLane::Control`] has precedence; (3) the messages of one lane are sent in the order in which they
+//! were queued.
 
 use sluice_base::heap;
 use sluice_cluster::BusLane;
@@ -20,11 +22,11 @@ pub struct OutputLanes {
 struct BegunMessage {
     lane: BusLane,
     message: Arc<[u8]>,
-    /// Bytes of the message already taken.
+    /// Number of bytes of the message that were taken.
     taken: usize,
 }
 
-/// Bytes that were taken from each lane.
+/// Numbers of bytes that were taken from the lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneBytes {
     /// Bytes of messages in [`BusLane::Control`].
@@ -41,7 +43,7 @@ impl OutputLanes {
         }
     }
 
-    /// Whether no message waits, not even in part.
+    /// Whether no message and no part of a message waits.
     pub fn is_empty(&self) -> bool {
         self.begun.is_none() && self.control.is_empty() && self.publish.is_empty()
     }
@@ -68,7 +70,7 @@ impl OutputLanes {
         taken
     }
 
-    /// Heap bytes of the two queues, without the messages.
+    /// Bytes of heap memory of the two queues, without the messages.
     pub fn footprint(&self) -> usize {
         heap::deque(&self.control) + heap::deque(&self.publish)
     }

@@ -1,4 +1,5 @@
-//! The table of bus connections: by place for events, by key for orders.
+//! The table of bus connections. Events name a connection by its place in the table, orders of the engine by
+//! its key.
 
 use super::lanes::{LaneBytes, OutputLanes};
 use crate::net::{BusPlace, Codec};
@@ -14,7 +15,7 @@ pub enum BusLinkPhase {
     Held,
     /// The kernel is connecting to the node.
     Dialling,
-    /// The event loop was asked to release the socket, for the TLS handshake.
+    /// The event loop was asked to release the socket, so that the TLS handshake can begin.
     Leaving,
     /// The handshake thread has the socket.
     Shaking,
@@ -24,19 +25,19 @@ pub enum BusLinkPhase {
 
 /// A connection with a peer, accepted or dialled.
 pub struct BusConnection {
-    /// The engine's name for the connection.
+    /// The key by which the engine names the connection.
     pub key: LinkKey,
-    /// The socket, in phases in which the event loop has it.
+    /// The socket, in the phases in which it belongs to the event loop.
     pub source: Source,
     /// The state of the connection.
     pub phase: BusLinkPhase,
-    /// The TLS codec; `None`: bytes are sent unchanged.
+    /// The TLS codec; `None` if bytes are sent unchanged.
     pub codec: Option<Box<dyn Codec>>,
     /// Messages that wait to be sent, by lane.
     pub lanes: OutputLanes,
-    /// The bytes of each lane in the write under way; `None` without a write.
+    /// The number of bytes of each lane in the write under way; `None` if no write is under way.
     pub in_flight: Option<LaneBytes>,
-    /// Whether the bus has noted that this connection may have something to send.
+    /// Whether the connection is in the bus's list of connections that may have messages to send.
     pub is_ready: bool,
     /// TLS protocol bytes that are sent before the next message.
     pub answers: Vec<u8>,
@@ -73,7 +74,8 @@ pub struct BusLinks {
 
 #[derive(Default)]
 struct LinkSlot {
-    /// How often this slot of the table was used. The place of an earlier connection has another number.
+    /// The number of connections that have used this slot of the table. The place of an earlier connection
+    /// has another generation.
     generation: u32,
     link: Option<Box<BusConnection>>,
 }
@@ -99,7 +101,7 @@ impl BusLinks {
         slot.link.as_deref_mut().filter(|_| slot.generation == place.generation)
     }
 
-    /// The place of a connection by the engine's name for it.
+    /// The place of the connection with this key.
     pub fn place_of(&self, key: LinkKey) -> Option<BusPlace> {
         self.by_key.get(&key).copied()
     }

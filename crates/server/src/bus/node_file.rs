@@ -24,7 +24,8 @@ struct NextText {
 pub struct FileReport {
     /// Generation of the text that was written.
     pub generation: Generation,
-    /// How many queued texts the write settles: its own, and older ones that need not be written any more.
+    /// Number of queued texts that this write settles, namely its own text and older texts that need not be
+    /// written any more.
     texts: usize,
     /// The error of the failed step, as text for the log.
     pub result: Result<(), String>,
@@ -36,7 +37,7 @@ pub struct FileWriter {
     texts: Option<Sender<NextText>>,
     reports: Receiver<FileReport>,
     thread: Option<JoinHandle<()>>,
-    /// Texts whose result was not reported yet.
+    /// Number of queued texts whose result was not taken yet.
     under_way: usize,
 }
 
@@ -61,7 +62,7 @@ impl FileWriter {
         }
     }
 
-    /// The next finished write. Cost: a comparison while none is under way.
+    /// The result of the next finished write. Cost: one comparison while no write is under way.
     pub fn take(&mut self) -> Option<FileReport> {
         if self.under_way == 0 {
             return None;
@@ -80,13 +81,13 @@ impl FileWriter {
     /// Writes the last text, waits until it is written, and releases the file. Returns the errors that were
     /// not taken yet, for the log.
     pub fn end(&mut self, last: Arc<[u8]>) -> Vec<String> {
-        // The generation is arbitrary, because the engine is ending and needs no report of it.
+        // The generation is arbitrary, because the engine is ending and needs no report of this write.
         self.write(Generation(u64::MAX), last);
         self.close()
     }
 
-    /// Waits until the queued texts are written, because an interrupted write would leave its temporary
-    /// file, and releases the file. Returns the errors that were not taken yet, for the log.
+    /// Waits until the queued texts are written, and releases the file. Without the wait, an interrupted
+    /// write would leave its temporary file. Returns the errors that were not taken yet, for the log.
     pub fn close(&mut self) -> Vec<String> {
         self.texts = None;
         if let Some(thread) = self.thread.take() {

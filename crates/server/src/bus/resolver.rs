@@ -1,5 +1,5 @@
-//! Looks up the names of nodes on a thread: a name server that does not answer delays only the look-up of
-//! other names.
+//! Looks up the names of nodes on a separate thread, so that a name server that does not answer delays
+//! only the lookups of other names.
 
 use crate::threads::Thread;
 use sluice_cluster::NodeId;
@@ -27,13 +27,13 @@ struct ResolverLink {
 pub struct HostAddresses {
     /// The node that has announced the name.
     pub node: NodeId,
-    /// At most [`ADDRESSES_MAX`] addresses of the name; empty if it has none or the lookup fails.
+    /// At most [`ADDRESSES_MAX`] addresses of the name; empty if the name has no address or the lookup fails.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Resolver {
-    /// Begins a lookup. At the end, the waker that was given to the first `ask` is woken; all calls give the
-    /// same one. Does nothing while a name of the node is being looked up.
+    /// Begins a lookup. At the end of each lookup, the waker that was passed to the first `ask` is woken, so
+    /// all calls must pass the same waker. Does nothing while a name of the node is being looked up.
     ///
     /// # Errors
     /// The operating system cannot start the thread.
@@ -52,7 +52,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// The next finished lookup. Cost: a comparison while none is under way.
+    /// The result of the next finished lookup. Cost: one comparison while no lookup is under way.
     pub fn take(&mut self) -> Option<HostAddresses> {
         if self.under_way.is_empty() {
             return None;
@@ -81,5 +81,5 @@ fn start(waker: Waker) -> io::Result<ResolverLink> {
     Ok(ResolverLink { questions, answers })
 }
 
-/// The most addresses of a name that are kept.
+/// Maximum number of addresses of a name that are returned.
 const ADDRESSES_MAX: usize = 64;

@@ -24,7 +24,7 @@ impl NodeStart {
     /// is not to be a cluster node.
     ///
     /// # Errors
-    /// The reason that the server does not start, as text for the log.
+    /// The reason why the server does not start, as text for the log.
     pub fn prepare(host: &mut Host, config: &Config) -> Result<Option<NodeStart>, String> {
         if !config.bool(param::CLUSTER_ENABLED) {
             return Ok(None);
@@ -45,7 +45,7 @@ impl NodeStart {
     /// after each write.
     ///
     /// # Errors
-    /// A line of the file cannot be read, or the thread cannot be started: text for the log.
+    /// A line of the file cannot be read, or the thread cannot be started. The error is a text for the log.
     pub fn begin(self, engine: &mut Engine, host: &mut Host, waker: Waker) -> Result<FileWriter, String> {
         let started = engine.start_cluster(self.text.as_deref(), &own_addresses(), host);
         started.map_err(|refused| refused.to_string())?;
@@ -54,7 +54,8 @@ impl NodeStart {
     }
 }
 
-/// The reason that a node cannot have a bus, with the directive to blame; `None` if it can.
+/// The reason why a node with this configuration cannot have a bus, and the directive at fault; `None` if
+/// there is no such reason.
 pub fn port_refusal(config: &Config) -> Option<(ParamId, &'static str)> {
     if listen::bus_port(config).is_none() {
         return Some((param::PORT.any(), PORT_TOO_HIGH));
@@ -73,6 +74,6 @@ fn own_addresses() -> Vec<IpAddr> {
     interfaces.filter_map(|interface| address(interface.address?)).collect()
 }
 
-/// The reference's text with this server's name; test harnesses search for it.
+/// The reference's text with this server's name. Test harnesses search the log for this text.
 pub const PORT_TOO_HIGH: &str = "Sluice port number too high. Cluster communication port is 10,000 port numbers higher than your \
                              Sluice port. Your Sluice port number must be 55535 or less.";

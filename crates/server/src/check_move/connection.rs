@@ -1,4 +1,5 @@
-//! A connection to an examined server: sends requests and receives replies, with bounds for both.
+//! A connection to an examined server, which sends requests and receives replies, with bounds on their time,
+//! size and number.
 //!
 //! Invariants: (1) the replies of a round have at most [`REPLY_BYTES_MAX`] bytes together, and each has
 //! at most [`REPLY_VALUES_MAX`] values; (2) one round of requests and replies takes at most `--timeout`,
@@ -13,16 +14,18 @@ use sluice_tls::Context;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-/// The most bytes of all replies in a round. A CLIENT LIST of ten thousand clients has some five million.
+/// Maximum bytes of all replies in a round. A CLIENT LIST of ten thousand clients has some five million
+/// bytes.
 const REPLY_BYTES_MAX: usize = 16 << 20;
-/// The most values of a reply. CONFIG GET has a thousand, ACL LIST one for each user.
+/// Maximum number of values in a reply. The reply to CONFIG GET has a thousand values, and the reply to ACL
+/// LIST one for each user.
 const REPLY_VALUES_MAX: usize = 200_000;
-/// The most rounds of requests and replies on one connection: two for each slice of keys, and some for
-/// other requests.
+/// Maximum number of rounds of requests and replies on one connection. Each slice of keys takes two
+/// rounds, and other requests take some more.
 const ROUNDS_MAX: usize = 2_000;
-/// Bytes that are read at once.
+/// Maximum number of bytes that are read at once.
 const READ_AT_ONCE: usize = 64 * 1024;
-/// Bytes that are written at once. The time left is checked before each such piece.
+/// Maximum number of bytes that are written at once. The time left is checked before each piece of this size.
 const WRITTEN_AT_ONCE: usize = 16 * 1024;
 /// Pause between two slices of keys, to spare the other server.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -42,7 +45,7 @@ impl MoveConnection {
     /// plain connection.
     ///
     /// # Errors
-    /// The reason that there is no connection, as a sentence.
+    /// The reason why there is no connection, as a sentence.
     pub fn open(host: &str, port: u16, timeout: Duration, tls: Option<Context>) -> Result<Self, String> {
         let plan = ConnectPlan { host: host.to_owned(), port, source: String::new(), timeout, tls };
         let stream = Stream::connect(&plan).and_then(Stream::block);
@@ -53,8 +56,9 @@ impl MoveConnection {
         Ok(MoveConnection { stream, clock, timeout, rounds: 0, input: Vec::new() })
     }
 
-    /// Receives until the input begins with a complete reply, and removes the reply from it. `bytes`: how
-    /// many bytes the round may still receive; reduced by the length of the reply.
+    /// Receives until the input begins with a complete reply, and removes the reply from the input.
+    /// `bytes` is the number of bytes that the round may still receive, and is reduced by the length of
+    /// the reply.
     fn reply(&mut self, until_ns: u64, bytes: &mut usize) -> Result<Value, NoAnswer> {
         let mut extent = ReplyExtent::new(ReplyLimits { bytes: *bytes, values: REPLY_VALUES_MAX });
         loop {
@@ -97,7 +101,7 @@ impl MoveConnection {
     }
 }
 
-/// The failure that a system error stands for.
+/// Converts a system error to the kind of failure.
 fn broken_by(error: &io::Error) -> NoAnswer {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => NoAnswer::Timeout,

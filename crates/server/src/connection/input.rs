@@ -12,23 +12,24 @@
 //! ```
 //!
 //! A large argument of which only the beginning has arrived gets memory of its own, which becomes the
-//! value; the query buffer has the other bytes of the request (docs/design/large-arguments.md).
+//! value; the query buffer has the other bytes of the request (see `docs/design/large-arguments.md`).
 //!
 //! Invariants: (1) while a large argument is received into its memory (`Filling`), the event loop has the
 //! argument's buffer; (2) an announced length is not trusted: each step makes room in proportion to the
-//! bytes received, so that growing stays linear; (3) the bytes that a connection may send while its
-//! request is deferred are bounded by `client-query-buffer-limit`, as for every request; receiving
-//! continues, because the end of the client would not be noticed otherwise; (4) `Shut` is final.
+//! bytes received, so that the cost of growing stays linear; (3) the bytes that a connection may send
+//! while its request is deferred are bounded by `client-query-buffer-limit`, as for every request;
+//! receiving continues, because the end of the client would not be noticed otherwise; (4) `Shut` is
+//! final.
 
 use sluice_base::{Bytes, heap};
 use sluice_resp::Parser;
 
-/// How much of a query buffer is in use, bytes of large arguments included.
+/// The size of a query buffer and the part of it that is in use, both including large arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryBufUsage {
-    /// Bytes received and not executed.
+    /// Number of bytes that were received and not executed.
     pub used: usize,
-    /// Bytes allocated, used and free.
+    /// Number of bytes allocated, both used and free.
     pub room: usize,
 }
 
@@ -41,8 +42,8 @@ pub struct Input {
     /// The parser's state, whose position is an offset in `query_buf`.
     pub parser: Parser,
     state: State,
-    /// The usage last reported to the main thread, as used bytes and room; [`u32::MAX`] stands for that
-    /// many bytes or more.
+    /// The usage that was last reported to the main thread, as used bytes and room. [`u32::MAX`] stands
+    /// for this number of bytes or more.
     reported: [u32; 2],
 }
 
@@ -55,7 +56,7 @@ enum State {
     Shut,
 }
 
-/// The states of receiving; the module's diagram has the transitions.
+/// The states of receiving; the module's diagram shows the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputState {
     /// Bytes are received as they arrive.
@@ -64,53 +65,54 @@ pub enum InputState {
     Large,
     /// A large argument is received straight into its memory.
     Filling,
-    /// The main thread has a batch of the connection. Nothing is received meanwhile.
+    /// The main thread has a batch of the connection. No bytes are received while it has the batch.
     Executing,
     /// A request of the client waits in the engine. Bytes are still received, because otherwise the end of
     /// the client would not be noticed.
     Deferred,
-    /// Nothing more is read: the connection ends.
+    /// No more bytes are read, because the connection ends.
     Shut,
 }
 
 /// An incomplete argument of `LARGE_BYTES` or more, in memory of its own.
 struct LargeArgument {
     bytes: Vec<u8>,
-    /// Bytes that have not been received.
+    /// Number of bytes that have not been received.
     missing: usize,
 }
 
 /// A large argument whose buffer is in the event loop.
 struct Filling {
     missing: usize,
-    /// Bytes in the buffer when the event loop got it.
+    /// Number of bytes in the buffer when the event loop got the buffer.
     from: usize,
     /// Usage of the query buffer at that time.
     usage: QueryBufUsage,
 }
 
-/// Instruction to the event loop about what to receive.
+/// An instruction to the event loop about the bytes that it receives.
 #[derive(Debug)]
 pub enum Receive {
-    /// Chunks, as they arrive.
+    /// Receive chunks as they arrive.
     Chunks,
-    /// Nothing: bytes stay in the kernel.
+    /// Receive nothing, so that bytes stay in the kernel.
     Nothing,
-    /// This many bytes, to be placed after those in this buffer. [`Input::filled`] takes the buffer back.
+    /// Receive up to this many bytes into this buffer, after the bytes that it has. [`Input::filled`] takes
+    /// the buffer back.
     Into(Vec<u8>, usize),
-    /// No change: the event loop has the buffer of a large argument.
+    /// Change nothing, because the event loop has the buffer of a large argument.
     Unchanged,
 }
 
-/// From this length on, an incomplete argument gets memory of its own.
+/// An incomplete argument of at least this many bytes gets memory of its own.
 const LARGE_BYTES: usize = 4096;
-/// From this many missing bytes on, a large argument is received straight into its memory.
+/// A large argument that lacks at least this many bytes is received straight into its memory.
 const FILL_BYTES: usize = 32 * 1024;
-/// The least room in bytes that one step makes for a large argument, unless fewer bytes are missing.
+/// One step makes room for at least this many bytes of a large argument, unless fewer bytes are missing.
 const FILL_STEP_BYTES: usize = 1 << 20;
-/// Bytes of further room that a large argument may get for each byte received of it. The factor is small
-/// enough that a length that is only announced takes little memory, and large enough that few bytes are
-/// moved as the room grows.
+/// Number of bytes of further room that a large argument may get for each of its bytes that was received.
+/// The factor is small enough that a length that is only announced takes little memory, and large enough
+/// that few bytes are moved as the room grows.
 const ROOM_PER_RECEIVED: usize = 16;
 
 impl Input {
@@ -148,19 +150,20 @@ impl Input {
         matches!(self.state, State::Open)
     }
 
-    /// Notes that a batch of complete requests goes to the main thread.
+    /// Records that a batch of complete requests is sent to the main thread.
     ///
     /// # Panics
-    /// When the input is not open.
+    /// If the input is not open.
     pub fn begin_executing(&mut self) {
         assert!(self.is_open(), "a connection has one batch at the main thread at most");
         self.state = State::Executing;
     }
 
-    /// Notes that the batch came back: parsing continues, unless the input was shut meanwhile.
+    /// Records that the batch came back, so that parsing continues, unless the input was shut in the
+    /// meantime.
     ///
     /// # Panics
-    /// When the main thread had no batch.
+    /// If the main thread had no batch.
     pub fn end_executing(&mut self) {
         match self.state {
             State::Executing => self.state = State::Open,
@@ -171,11 +174,11 @@ impl Input {
         }
     }
 
-    /// Notes that a request waits in the engine. The query buffer, which begins after that request, is
+    /// Records that a request waits in the engine. The query buffer, which begins after that request, is
     /// parsed again after `resume`.
     ///
     /// # Panics
-    /// When the input is neither open nor shut.
+    /// If the input is neither open nor shut.
     pub fn defer(&mut self) {
         match self.state {
             State::Open => {
@@ -189,7 +192,7 @@ impl Input {
         }
     }
 
-    /// Ends the deferral of a request; returns whether there was one.
+    /// Ends the deferral of a request. Returns whether a request was deferred.
     pub fn resume(&mut self) -> bool {
         let deferred = matches!(self.state, State::Deferred);
         if deferred {
@@ -198,7 +201,7 @@ impl Input {
         deferred
     }
 
-    /// Stops reading for good.
+    /// Stops reading permanently.
     pub fn shut(&mut self) {
         self.state = State::Shut;
     }
@@ -218,8 +221,8 @@ impl Input {
         }
     }
 
-    /// The usage, which the caller reports; `None` if it equals the reported one. A usage too large to be
-    /// compared is always returned.
+    /// The usage, which the caller reports to the main thread; `None` if it equals the usage last
+    /// reported. A usage that is too large to be compared is always returned.
     #[inline]
     pub fn unreported(&mut self) -> Option<QueryBufUsage> {
         let usage = self.usage();
@@ -228,8 +231,8 @@ impl Input {
         is_news.then_some(usage)
     }
 
-    /// The instruction for the event loop that follows from the state. May hand over the buffer of a large
-    /// argument. Repeated calls are cheap.
+    /// The instruction for the event loop that follows from the state. The instruction may contain the
+    /// buffer of a large argument. Repeated calls are cheap.
     pub fn receive(&mut self) -> Receive {
         match &self.state {
             State::Large(large) if large.missing >= FILL_BYTES => self.fill(),
@@ -246,8 +249,8 @@ impl Input {
         }
     }
 
-    /// The instruction that stops receiving. It changes nothing while the event loop has the buffer of a
-    /// large argument.
+    /// The instruction that stops receiving. While the event loop has the buffer of a large argument, the
+    /// instruction is to change nothing.
     pub fn receive_nothing(&self) -> Receive {
         match &self.state {
             State::Filling(_) => Receive::Unchanged,
@@ -257,8 +260,8 @@ impl Input {
         }
     }
 
-    /// Appends received bytes: those of the large argument under way to its memory, the rest to
-    /// the query buffer.
+    /// Appends received bytes. Bytes of the large argument under way go to its memory, all others to the
+    /// query buffer.
     pub fn keep(&mut self, bytes: &[u8]) {
         let rest = self.grow_large(bytes);
         self.query_buf.extend_from_slice(rest);
@@ -274,7 +277,7 @@ impl Input {
         others
     }
 
-    /// Keeps `rest`, an unfinished request that the parser has seen; the query buffer is empty before. If
+    /// Keeps `rest`, an unfinished request that the parser has seen. The query buffer must be empty. If
     /// the argument under way is large, it gets memory of its own.
     pub fn keep_rest(&mut self, rest: &[u8]) {
         match self.large_begun() {
@@ -300,7 +303,7 @@ impl Input {
         }
     }
 
-    /// Gives back unused room.
+    /// Frees unused room.
     pub fn shrink(&mut self) {
         self.query_buf.shrink_to_fit();
         if let State::Large(large) = &mut self.state {
@@ -356,11 +359,11 @@ impl Input {
     }
 
     /// Takes back the buffer of a large argument from the event loop. Returns how many bytes were
-    /// received; the bytes of an input that was shut meanwhile are dropped.
+    /// received; if the input was shut in the meantime, the bytes are dropped.
     pub fn filled(&mut self, bytes: Vec<u8>) -> usize {
         let State::Filling(filling) = &self.state else { return 0 };
         let come = bytes.len().saturating_sub(filling.from);
-        // No more than the missing bytes can have come, because the event loop had no room for more.
+        // No more than the missing bytes can have arrived, because the event loop had no room for more.
         let missing = filling.missing.saturating_sub(come);
         self.state = State::Large(Box::new(LargeArgument { bytes, missing }));
         if missing == 0 {
@@ -371,7 +374,7 @@ impl Input {
 }
 
 impl LargeArgument {
-    /// Makes room for at least `bytes` bytes, but for no more than the missing ones.
+    /// Makes room for at least `bytes` more bytes, but never for more than the missing bytes.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.capacity() - self.bytes.len() < bytes {
             let come = self.bytes.len().saturating_mul(ROOM_PER_RECEIVED);

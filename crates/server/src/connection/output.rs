@@ -1,5 +1,5 @@
-//! The output of one connection, whichever thread owns the socket: replies in order, one send in flight
-//! at a time.
+//! The output of one connection, whichever thread owns the socket. Replies are sent in order, with one
+//! send in flight at a time.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use sluice_resp::{Mark, Outbox};
 /// The waiting output of a connection, and whether a send is in flight.
 #[derive(Default)]
 pub struct Output {
-    /// Output after the send in flight, in order; `None` while there is none.
+    /// Output that is to be sent after the send in flight, in order; `None` while there is no such output.
     #[allow(
         clippy::box_collection,
         reason = "a connection has none nearly always, and there are many connections"
@@ -24,9 +24,10 @@ pub struct Output {
 pub enum OutputPiece {
     /// Replies and messages for the client, not encoded.
     Output(Outbox),
-    /// The rest of output that the transport encodes a part at a time.
+    /// The rest of output that the transport encodes part by part.
     Rest(Box<PlainOutput>),
-    /// Protocol bytes of the transport, such as TLS alerts: sent unchanged, and not counted as output.
+    /// Protocol bytes of the transport, such as TLS alerts. They are sent unchanged, and not counted as
+    /// output.
     Answer(Vec<u8>),
 }
 
@@ -34,14 +35,14 @@ pub enum OutputPiece {
 pub enum NextOutput {
     /// The piece to send.
     Send(OutputPiece),
-    /// Everything was sent, and the connection goes on.
+    /// All output was sent, and the connection continues.
     Idle,
-    /// Everything was sent, and the connection ends.
+    /// All output was sent, and the connection ends.
     Close,
 }
 
 impl Output {
-    /// Heap bytes of the waiting output, without shared values and the send in flight.
+    /// Heap bytes of the waiting output, without shared values and without the send in flight.
     pub fn footprint(&self) -> usize {
         let piece = |piece: &OutputPiece| match piece {
             OutputPiece::Output(outbox) => outbox.footprint(),
@@ -65,7 +66,7 @@ impl Output {
         self.waiting.get_or_insert_default().push_front(piece);
     }
 
-    /// Adds protocol bytes of the transport. They are put before all output that is not encoded yet,
+    /// Adds protocol bytes of the transport. Their place is before all output that is not encoded yet,
     /// because they were encoded earlier, and after earlier protocol bytes.
     pub fn push_answer(&mut self, bytes: Vec<u8>) {
         let waiting = self.waiting.get_or_insert_default();
@@ -76,8 +77,8 @@ impl Output {
         }
     }
 
-    /// Whether protocol bytes of the transport wait. Nothing is received meanwhile, because a peer that
-    /// does not read could otherwise cause any number of them.
+    /// Whether protocol bytes of the transport wait. While they wait, nothing is received, because a peer
+    /// that does not read could otherwise cause any number of protocol bytes.
     pub fn has_answers(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| matches!(waiting.front(), Some(OutputPiece::Answer(_))))
     }
@@ -93,12 +94,12 @@ impl Output {
         waiting.push_back(OutputPiece::Output(copy));
     }
 
-    /// Makes the connection end when everything was sent.
+    /// Makes the connection end when all output was sent.
     pub fn close_when_sent(&mut self) {
         self.closes_when_sent = true;
     }
 
-    /// Whether the connection ends when everything was sent.
+    /// Whether the connection ends when all output was sent.
     pub fn closes_when_sent(&self) -> bool {
         self.closes_when_sent
     }
@@ -109,7 +110,7 @@ impl Output {
         self.is_sending
     }
 
-    /// Whether output waits that is not in the send in flight.
+    /// Whether output waits in addition to the send in flight.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.waiting.is_some()
@@ -126,19 +127,19 @@ impl Output {
         !self.is_sending && self.waiting.is_none()
     }
 
-    /// Notes that a send is in flight.
+    /// Records that a send is in flight.
     ///
     /// # Panics
-    /// When a send is in flight already: two sends could overtake each other.
+    /// If a send is in flight already, because two sends could overtake each other.
     pub fn begin_send(&mut self) {
         assert!(!self.is_sending, "one send is in flight at a time");
         self.is_sending = true;
     }
 
-    /// Notes that the send in flight is over.
+    /// Records that the send in flight is over.
     ///
     /// # Panics
-    /// When no send was in flight.
+    /// If no send was in flight.
     pub fn end_send(&mut self) {
         assert!(self.is_sending, "a send that ends was begun");
         self.is_sending = false;
@@ -147,7 +148,7 @@ impl Output {
     /// Takes the next step of the output.
     ///
     /// # Panics
-    /// When a send is in flight.
+    /// If a send is in flight.
     pub fn next(&mut self) -> NextOutput {
         assert!(!self.is_sending, "one send is in flight at a time");
         match self.waiting.as_mut().and_then(|waiting| waiting.pop_front()) {

@@ -1,4 +1,4 @@
-//! Output that is encoded and sent a part at a time, so that a reply of any size blocks no other client.
+//! Output that is encoded and sent part by part, so that a reply of any size blocks no other client.
 
 use crate::net::Codec;
 use sluice_base::heap;
@@ -7,19 +7,20 @@ use sluice_evloop::SendBuf;
 /// Output that is partly encoded, with the position of the next part.
 pub struct PlainOutput {
     buf: SendBuf,
-    /// The segment to encode next: even segments lie in `buf.head`, odd ones are shared values.
+    /// Number of the segment to be encoded next. Even segments are parts of `buf.head`, odd segments are
+    /// shared values.
     segment: usize,
-    /// Bytes of the segment already encoded.
+    /// Number of bytes of the segment that were encoded.
     within: usize,
 }
 
 impl PlainOutput {
-    /// Output of which nothing was encoded.
+    /// Output of which no part was encoded yet.
     pub fn new(buf: SendBuf) -> PlainOutput {
         PlainOutput { buf, segment: 0, within: 0 }
     }
 
-    /// Whether everything was encoded.
+    /// Whether all output was encoded.
     pub fn is_over(&self) -> bool {
         self.segment > 2 * self.buf.shared.len()
     }
@@ -34,11 +35,11 @@ impl PlainOutput {
         heap::vec(&self.buf.head) + heap::vec(&self.buf.shared)
     }
 
-    /// Encodes the next [`PART_BYTES`] bytes, or fewer, and appends them to `out`. Returns how many plain
-    /// bytes were encoded.
+    /// Encodes the next [`PART_BYTES`] bytes, or fewer, and appends them to `out`. Returns the number of
+    /// plain bytes that were encoded.
     ///
     /// # Errors
-    /// The codec can send nothing more: the connection ends with this reason.
+    /// The codec can send nothing more. The error is the reason with which the connection ends.
     pub fn encode_part(&mut self, codec: &mut dyn Codec, out: &mut Vec<u8>) -> Result<usize, String> {
         let (mut segment, mut within, mut taken) = (self.segment, self.within, 0);
         let mut parts: Vec<&[u8]> = Vec::new();
@@ -72,7 +73,7 @@ impl PlainOutput {
     }
 }
 
-/// Bytes that are encoded at a time, which takes about 100 microseconds.
+/// Number of bytes that are encoded at a time. Encoding them takes about 100 microseconds.
 pub const PART_BYTES: usize = 256 * 1024;
 
 #[cfg(test)]

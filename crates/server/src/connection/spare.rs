@@ -4,8 +4,9 @@
 use sluice_base::heap;
 use sluice_tls::Buffers;
 
-/// A thread's spare buffers. Bounded: [`SpareBuffers::COUNT_MAX`] query buffers of at most
-/// [`SpareBuffers::BYTES_MAX`] each; the decoded bytes of one receive; one encoded part of output.
+/// A thread's spare buffers. Their memory is bounded: at most [`SpareBuffers::COUNT_MAX`] query buffers
+/// of at most [`SpareBuffers::BYTES_MAX`] each, the buffers for the decoded bytes of one receive, and the
+/// buffer for one encoded part of output.
 #[derive(Default)]
 pub struct SpareBuffers {
     query_bufs: Vec<Vec<u8>>,
@@ -24,7 +25,7 @@ impl SpareBuffers {
         query_bufs + decoded + heap::vec(&self.encoded)
     }
 
-    /// Takes the empty buffers for decoded bytes; [`SpareBuffers::keep_decoded`] gives them back.
+    /// Takes the empty buffers for decoded bytes; [`SpareBuffers::keep_decoded`] puts them back.
     pub fn decoded(&mut self) -> Box<Buffers> {
         self.decoded.take().unwrap_or_default()
     }
@@ -51,13 +52,13 @@ impl SpareBuffers {
         }
     }
 
-    /// Room of a new query buffer.
+    /// Capacity in bytes of a new query buffer.
     pub const QUERY_BUF_BYTES: usize = 16 * 1024;
-    /// The most room of a kept buffer for coded bytes.
+    /// Maximum capacity in bytes of a kept buffer for decoding or encoding.
     const CODED_BYTES_MAX: usize = 320 * 1024;
-    /// The most query buffers that are kept.
+    /// Maximum number of query buffers that are kept.
     const COUNT_MAX: usize = 16;
-    /// The most room of a kept query buffer.
+    /// Maximum capacity in bytes of a kept query buffer.
     const BYTES_MAX: usize = 32 * 1024;
 
     /// Takes an empty query buffer that has room.
@@ -65,8 +66,8 @@ impl SpareBuffers {
         self.query_bufs.pop().unwrap_or_else(|| Vec::with_capacity(SpareBuffers::QUERY_BUF_BYTES))
     }
 
-    /// Keeps a query buffer if it is empty and not too large, and there is room for it; leaves it with
-    /// its owner otherwise.
+    /// Keeps a query buffer if the buffer is empty and not too large, and there is room for another one.
+    /// Otherwise the buffer stays with its owner.
     pub fn keep_query_buf(&mut self, query_buf: &mut Vec<u8>) {
         let fits = query_buf.capacity() > 0 && query_buf.capacity() <= SpareBuffers::BYTES_MAX;
         if query_buf.is_empty() && fits && self.query_bufs.len() < SpareBuffers::COUNT_MAX {

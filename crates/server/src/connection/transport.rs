@@ -1,8 +1,8 @@
 //! Passes a connection's bytes between its socket and its input and output.
 //!
-//! A plain transport passes bytes unchanged. A transport with a [`Codec`] transforms them, may hold bytes
-//! back until more have arrived, and may send protocol bytes of its own. No other part of a connection
-//! knows of TLS.
+//! A plain transport passes bytes unchanged. A transport with a [`Codec`] transforms the bytes, may keep
+//! received bytes until more have arrived, and may send protocol bytes of its own. No other part of a
+//! connection knows of TLS.
 
 use super::input::Receive;
 use super::output::OutputPiece;
@@ -14,18 +14,19 @@ use sluice_persist::rdb::PackedStream;
 use sluice_resp::Outbox;
 use sluice_tls::Buffers;
 
-/// A connection's socket in an event loop, with its codec. Belongs to the event loop that it was attached to.
+/// A connection's socket in an event loop, with its codec. A value belongs to the event loop to which it was
+/// attached.
 pub struct Transport {
     source: Source,
     coded: Option<Box<Coded>>,
 }
 
-/// A codec, and the state of what passes through it.
+/// A codec, and the state of the bytes that pass through it.
 struct Coded {
     codec: Box<dyn Codec>,
-    /// Plain bytes of the output in flight, before encoding.
+    /// Number of plain bytes, before encoding, of the output in flight.
     plain_in_flight: usize,
-    /// Whether a send is in flight; nothing else can be sent meanwhile.
+    /// Whether a send is in flight. No other bytes can be sent until it has finished.
     is_sending: bool,
     /// Whether the codec's last bytes, a closing message or an alert, were sent to the peer.
     has_ended: bool,
@@ -44,9 +45,9 @@ impl Coded {
 pub struct CodedSend {
     /// The event loop's result; `Err` if the bytes could not be encoded.
     pub sending: Result<Sending, String>,
-    /// The piece to send after this one.
+    /// The piece that is to be sent next, if this piece was only partly encoded.
     pub rest: Option<OutputPiece>,
-    /// The buffer of the output, if all of it was encoded: for reuse.
+    /// The buffer of the output, for reuse, if all output in it was encoded.
     pub used: Option<SendBuf>,
 }
 
@@ -62,7 +63,7 @@ impl Transport {
         Transport { source, coded: codec.map(Coded::new) }
     }
 
-    /// The connection whose `socket` the event loop has released, with its codec.
+    /// The connection, with its codec, after the event loop has released its `socket`.
     pub fn into_stream(self, socket: sluice_evloop::Fd) -> Stream {
         Stream::with_codec(socket, self.coded.map(|coded| coded.codec))
     }
@@ -72,18 +73,18 @@ impl Transport {
         event_loop.fd(self.source)
     }
 
-    /// Makes the socket's events those of this client.
+    /// Makes the socket's events go to this client.
     pub fn become_client(&mut self, event_loop: &mut AnyLoop, key: SessionKey) {
         event_loop.set_token(self.source, Endpoint::Client(key).token());
     }
 
-    /// A transport whose socket is in no event loop yet: [`Transport::move_to`] follows.
+    /// A transport whose socket is in no event loop yet. [`Transport::move_to`] attaches the socket.
     pub fn detached() -> Transport {
         Transport { source: Source::NONE, coded: None }
     }
 
-    /// Attaches the connection, which has left another event loop, to this one. The codec stays; a connection
-    /// that was in no event loop before brings its codec with `stream`.
+    /// Attaches the connection, which has left another event loop, to this event loop. The codec stays; a
+    /// connection that was in no event loop before brings its codec with `stream`.
     pub fn move_to(&mut self, event_loop: &mut AnyLoop, stream: Stream, key: SessionKey) {
         let (source, codec) = stream.attach(event_loop, Endpoint::Client(key));
         self.source = source;
@@ -92,7 +93,7 @@ impl Transport {
         }
     }
 
-    /// Gives the connection this codec.
+    /// Sets the connection's codec.
     #[cfg(test)]
     pub fn set_codec(&mut self, codec: Box<dyn Codec>) {
         self.coded = Some(Coded::new(codec));
@@ -117,13 +118,13 @@ impl Transport {
         Ok(plain)
     }
 
-    /// Heap bytes of the codec with its state; 0 without a codec.
+    /// Bytes of heap memory of the codec with its state; 0 without a codec.
     pub fn footprint(&self) -> usize {
         self.coded.as_ref().map_or(0, |coded| heap::boxed::<Coded>() + coded.codec.footprint())
     }
 
-    /// Makes the kernel fill packets, at the price of a delay. Meant for a replica, which receives a stream
-    /// and does not answer it.
+    /// Makes the kernel fill packets, at the price of a delay. This is meant for a replica, which receives
+    /// a stream and does not answer the commands in it.
     pub fn fill_packets(&self, event_loop: &AnyLoop) {
         if let Some(socket) = event_loop.fd(self.source) {
             options::fill_packets(socket);
@@ -210,7 +211,8 @@ impl Transport {
         }
     }
 
-    /// Notes that the peer has sent its closing message, while requests before it may still be executed.
+    /// Records that the peer has sent its closing message. Requests that arrived before the message may still
+    /// be executed.
     #[cold]
     pub fn note_peer_end(&mut self) {
         if let Some(coded) = &mut self.coded {
@@ -241,7 +243,7 @@ impl Transport {
         }
     }
 
-    /// Plain bytes, before encoding, of a finished send.
+    /// Number of plain bytes, before encoding, of a finished send.
     #[inline]
     pub fn plain_sent(&mut self, sent: &Sent) -> usize {
         match &mut self.coded {
@@ -253,8 +255,8 @@ impl Transport {
         }
     }
 
-    /// Sends the codec's closing message, unless its last bytes were sent already, or a send is unfinished:
-    /// the rest of that send would follow the message.
+    /// Sends the codec's closing message, unless the codec's last bytes were sent already, or a send is
+    /// unfinished, because the rest of that send would follow the message.
     fn report_end(&mut self, event_loop: &mut AnyLoop) {
         if let Some(coded) = &mut self.coded
             && !coded.has_ended

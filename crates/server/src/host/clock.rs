@@ -42,8 +42,8 @@ impl HostClock {
         self.source.describe()
     }
 
-    /// A log line on the clock's source: once it is known (a counter's rate takes some milliseconds to
-    /// measure), and again when the counter was given up.
+    /// A log line about the clock's source. There is one when the source is known (measuring a counter's
+    /// rate takes some milliseconds), and another one when the counter was given up.
     pub(super) fn take_news(&mut self) -> Option<(LogLevel, String)> {
         let (level, remark) = match self.watch.look(&self.source)? {
             News::Counter | News::NoCounter => (LogLevel::Notice, ""),

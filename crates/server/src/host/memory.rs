@@ -1,17 +1,17 @@
-//! Cached numbers of the process's memory.
+//! Cached figures of the process's memory.
 
 mod service;
 
 use crate::allocator::Allocated;
 
-/// Cheaply read numbers that show whether memory can have grown since an earlier reading.
+/// Numbers that are cheap to read, and show whether memory can have grown since an earlier reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SignsOfGrowth {
-    /// Commands executed so far.
+    /// Number of commands executed so far.
     pub(super) commands: u64,
-    /// Bytes received from clients so far.
+    /// Number of bytes received from clients so far.
     pub(super) input_bytes: u64,
-    /// Bytes allocated on the main thread, less the bytes freed there.
+    /// Bytes allocated on the main thread, minus the bytes freed there.
     pub(super) bytes_of_thread: i64,
     /// Bytes of the entries' chunks in use.
     pub(super) entry_bytes: usize,
@@ -27,15 +27,15 @@ impl SignsOfGrowth {
     }
 }
 
-/// Cached numbers of the allocator and of the process.
+/// Cached figures of the allocator and of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memory {
-    /// The last reading, with the entries' chunks.
+    /// The last reading of the allocator's figures, with the entries' chunks.
     pub(super) numbers: Allocated,
     pub(super) read_at_ns: u64,
     /// The signs at the last reading that was made for the peak.
     pub(super) signs: SignsOfGrowth,
-    /// Commands other than INFO that had run when the numbers were last read for INFO.
+    /// Number of commands other than INFO that had run when the figures were last read for INFO.
     pub(super) shown_after: u64,
     /// Resident bytes of the process as last read for INFO.
     pub(super) resident: usize,
@@ -57,9 +57,9 @@ mod tests {
         assert!(!before.show_growth(&before) && !reads.show_growth(&before));
         assert!(SignsOfGrowth { bytes_of_thread: -6, ..reads }.show_growth(&before));
         assert!(SignsOfGrowth { entry_bytes: 51, ..reads }.show_growth(&before));
-        // Allocations without commands or input are no sign of growth: they are the cron's own.
+        // Allocations without commands or input are no sign of growth, because the cron has made them.
         assert!(!SignsOfGrowth { bytes_of_thread: 0, ..before }.show_growth(&before));
-        // Deletions are no sign of growth: they lower both numbers of bytes.
+        // Deletions are no sign of growth, because they lower both numbers of bytes.
         assert!(!SignsOfGrowth { bytes_of_thread: -90, entry_bytes: 9, ..reads }.show_growth(&before));
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// The state that follows from the configuration.
 pub struct HostSettings {
-    /// Absolute path of the config file; `None` without one.
+    /// Absolute path of the config file, if there is one.
     pub config_file: Option<PathBuf>,
     /// The TLS contexts for new connections.
     pub tls: TlsState,
@@ -24,13 +24,14 @@ pub struct HostSettings {
     pub metrics: Listening,
     /// Whether the metrics endpoint's settings have changed.
     pub metrics_changed: bool,
-    /// Whether something has changed, for example by CONFIG SET, that the event loop must apply.
+    /// Whether the event loop must apply a change, for example after CONFIG SET.
     pub changed: bool,
-    /// Absolute path of the pid file, even if it could not be written; `None` without one.
+    /// Absolute path of the pid file, even if the file could not be written; `None` if there is to be no pid
+    /// file.
     pub(super) pid_file: Option<PathBuf>,
     /// The out-of-memory score, by which the kernel chooses a process to kill.
     oom_score: OomScore,
-    /// The process's title; `None` if it is not to be set.
+    /// The process's title; `None` if the server does not set the title.
     pub title: Option<Title>,
     /// The logged reason why the supervisor could not be notified; the same reason is not logged again.
     pub supervisor_error: Option<String>,
@@ -55,7 +56,7 @@ impl HostSettings {
         }
     }
 
-    /// The sockets that the main thread listens on, if they have changed since the last call.
+    /// The sockets on which the main thread listens, if they have changed since the last call.
     pub fn take_listeners(&mut self) -> Option<Vec<Listener>> {
         let of_bus = if self.bus_is_open { self.bus.take_change() } else { None };
         let changed = [self.listening.take_change(), of_bus];
@@ -63,7 +64,8 @@ impl HostSettings {
         changed.iter().any(Option::is_some).then(|| [self.listening.active(), bus].concat())
     }
 
-    /// Begins to accept connections of other nodes; earlier ones have waited in the kernel.
+    /// Begins to accept connections of other nodes. Connections that arrived earlier have waited in the
+    /// kernel.
     pub fn open_bus(&mut self) {
         self.bus_is_open = true;
         self.changed = true;

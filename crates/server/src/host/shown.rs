@@ -4,7 +4,7 @@ use super::work::Work;
 use crate::memory_parts::Parts;
 use sluice_numbers::facts::{EventLoopCounts, Facts, IoThreads};
 
-/// The reason in INFO for the absence of I/O threads where none is configured.
+/// The reason that INFO shows for the absence of I/O threads if none is configured.
 pub const NO_IO_THREADS: &str = "io-threads is 1: the main thread serves all connections";
 
 /// Values that only INFO shows.
@@ -15,7 +15,7 @@ pub struct Shown {
     pub io_threads: IoThreads,
     /// Counters of the event loop; `None` before the first sample.
     pub event_loop: Option<EventLoopCounts>,
-    /// The parts of memory, if they are summed: further lines of INFO debug.
+    /// The memory of each part of the server, for further lines of INFO debug, if it is measured.
     pub parts: Parts,
 }
 
@@ -30,7 +30,7 @@ impl Shown {
         }
     }
 
-    /// Takes the event loop's counters.
+    /// Stores the event loop's counters.
     pub(super) fn learn_loop(&mut self, metrics: &sluice_evloop::Metrics, work: &Work) {
         self.event_loop = Some(EventLoopCounts {
             parks: metrics.parks,

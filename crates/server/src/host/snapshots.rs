@@ -24,7 +24,7 @@ impl Snapshots {
         self.next - 1
     }
 
-    /// Breaks off a rewrite of the append-only file; returns whether one was under way.
+    /// Breaks off a rewrite of the append-only file. Returns whether a rewrite was under way.
     pub fn break_off_rewrite(&mut self) -> bool {
         let mut was_under_way = false;
         for writer in self.writers.iter().filter(|writer| writer.is_base_under_way()) {
@@ -39,7 +39,7 @@ impl Snapshots {
 /// share a folder, and their files must not have equal names.
 fn first_snapshot() -> u64 {
     let mut bytes = [0; 4];
-    // The error is ignored: without entropy the server does not start (`seeds` in `start.rs`).
+    // The error is ignored, because without entropy the server does not start (`seeds` in `start.rs`).
     let _ = getrandom::fill(&mut bytes);
     u64::from(u32::from_le_bytes(bytes))
 }

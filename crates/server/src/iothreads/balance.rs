@@ -1,7 +1,8 @@
-//! Which I/O thread gives connections away: a pure state machine, stepped ten times a second.
+//! Decides which I/O thread gives connections away. This is a pure state machine that takes a step ten times
+//! a second.
 //!
-//! New connections go to the least loaded I/O thread, but a connection may become busy later. Counts of
-//! connections do not show that; the I/O threads' busy time does.
+//! New connections go to the least loaded I/O thread, but a connection may become busy later. The I/O
+//! threads' busy time shows this, but the numbers of their connections do not.
 
 use super::IoThreadId;
 
@@ -10,43 +11,44 @@ use super::IoThreadId;
 pub struct Share {
     /// The I/O thread that has this load.
     pub id: IoThreadId,
-    /// Share of the last sample's time in which the thread had work or was on a processor, whichever is more,
-    /// 0 to 1.
+    /// The part of the last sample's time, 0 to 1, in which the thread had work, or in which it was on a
+    /// processor if this part is larger.
     pub busy: f64,
-    /// How many connections the thread has.
+    /// Number of connections of the thread.
     pub connections: usize,
 }
 
 /// Decides when connections move from a busy I/O thread to others, by the threads' busy time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Balance {
-    /// Samples in a row in which the load was uneven.
+    /// Number of consecutive samples in which the load was uneven.
     uneven: u32,
-    /// Samples until the next decision, which must wait until the last move shows its effect.
+    /// Number of samples until the next decision, which must wait until the last move shows its effect.
     holdoff: u32,
 }
 
-/// How many connections of an I/O thread are to move elsewhere. The caller moves different connections
-/// each time: otherwise a connection that alone causes the load would move back and forth.
+/// The number of connections that an I/O thread is to give away. The caller moves different connections
+/// each time, because otherwise a connection that alone causes the load would move back and forth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionMove {
     /// The I/O thread that gives connections away.
     pub id: IoThreadId,
-    /// How many connections move.
+    /// Number of connections that move.
     pub count: usize,
 }
 
-/// An I/O thread gives connections away from this busy share on.
+/// An I/O thread gives connections away only if its busy share is at least this.
 const HOT: f64 = 0.5;
 /// An I/O thread gives connections away only if it is also busier than the least busy one by at least this.
 const UNEVEN: f64 = 0.3;
 /// Connections move only if the busiest thread reaches both of these limits in this many consecutive samples.
 const UNEVEN_SAMPLES: u32 = 3;
-/// The next decision after a move is made with this sample at the earliest, counted from the move.
+/// After a move, the next decision is made with the sample of this number at the earliest, counted from the
+/// move.
 const BALANCE_REST: u32 = 5;
 
 impl Balance {
-    /// Takes a sample of the active I/O threads; returns the move to make, if any.
+    /// Processes a sample of the active I/O threads. Returns the move to make, if any.
     pub fn step(&mut self, threads: &[Share]) -> Option<ConnectionMove> {
         self.holdoff = self.holdoff.saturating_sub(1);
         let by_load = |a: &&Share, b: &&Share| a.busy.total_cmp(&b.busy);
@@ -57,8 +59,8 @@ impl Balance {
             return None;
         }
         *self = Balance { uneven: 0, holdoff: BALANCE_REST };
-        // Moves connections that cause half of the difference of the loads, assuming that the thread's
-        // connections are equally busy; but never all connections.
+        // The connections that move cause half of the difference of the loads if the thread's connections
+        // are equally busy. At least one connection stays.
         let share = (hot.busy - cold.busy) / (2.0 * hot.busy);
         let count = (hot.connections as f64 * share) as usize;
         Some(ConnectionMove { id: hot.id, count: count.clamp(1, hot.connections - 1) })
@@ -69,8 +71,8 @@ impl Balance {
 mod tests {
     use super::*;
 
-    /// Runs two I/O threads with connections of these loads until nothing moves for ten seconds; returns
-    /// the loads and the number of moves.
+    /// Simulates two I/O threads with connections of these loads until no connection has moved for ten
+    /// seconds. Returns the loads and the number of moves.
     fn run(mut hot: Vec<f64>, mut cold: Vec<f64>) -> (f64, f64, usize) {
         let mut balance = Balance::default();
         let (mut quiet, mut moves, mut next) = (0, 0, 0);
@@ -85,7 +87,7 @@ mod tests {
                 (quiet, moves) = (0, moves + 1);
                 let hot_gives = wanted.id == IoThreadId(0);
                 let (from, to) = if hot_gives { (&mut hot, &mut cold) } else { (&mut cold, &mut hot) };
-                // Like the caller, takes the connections that follow the last ones moved.
+                // Like the caller, this takes the connections that follow the connections moved last.
                 let start = next % from.len();
                 from.rotate_left(start);
                 to.extend(from.drain(..wanted.count));

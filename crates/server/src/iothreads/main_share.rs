@@ -1,12 +1,12 @@
-//! How many connections the main thread keeps while I/O threads are active: a pure state machine, stepped
-//! ten times a second.
+//! Decides how many connections the main thread keeps while I/O threads are active. This is a pure state
+//! machine that takes a step ten times a second.
 //!
 //! If there are only a few I/O threads, they are the bottleneck, while the main thread, which then only
 //! executes commands, is idle for more than half of its time (with `io-threads 2` for nine tenths). The
 //! main thread then receives and sends for some of the connections itself, as it does without I/O threads.
 //! It takes no more connections while I/O threads may still be added, because adding a thread helps more.
 
-/// Load of the last tenth of a second.
+/// The load in the last tenth of a second.
 #[derive(Clone, Copy, Debug)]
 pub struct ShareSample {
     /// Busy share of the main thread, as [`super::policy::LoadSample::main_busy`].
@@ -15,49 +15,52 @@ pub struct ShareSample {
     pub io_threads_busy: f64,
     /// Number of active I/O threads.
     pub io_threads: usize,
-    /// Connections of the I/O threads.
+    /// Number of connections of the I/O threads.
     pub connections: usize,
-    /// Connections of the main thread.
+    /// Number of connections of the main thread.
     pub of_main: usize,
     /// Whether the main thread may take more connections.
     pub may_take: bool,
 }
 
-/// The state machine: how many connections the main thread keeps.
+/// The state machine that decides how many connections the main thread keeps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MainShare {
     kept: usize,
-    /// Samples in a row that called for more connections.
+    /// Number of consecutive samples that called for more connections.
     asked: u32,
-    /// Samples until the next decision, which must wait until the last change shows its effect.
+    /// Number of samples until the next decision, which must wait until the last change shows its effect.
     rest: u32,
-    /// Samples until more connections may be taken.
+    /// Number of samples until the main thread may take more connections.
     holdoff: u32,
-    /// For how many samples no more connections are taken after the main thread gives some away; doubles
-    /// each time.
+    /// Number of samples for which the main thread takes no more connections after it has given some
+    /// away. The number doubles each time.
     penalty: u32,
-    /// Connections of all threads when `penalty` was last reset. When the number differs from this by more
-    /// than a quarter, `penalty` is reset.
+    /// Number of connections of all threads when `penalty` was last reset. When the present number differs
+    /// from it by more than a quarter, `penalty` is reset.
     penalty_of: usize,
 }
 
-/// More connections are kept from this mean busy share of the I/O threads on. The busy share of a saturated
-/// I/O thread is about four fifths.
+/// The main thread keeps more connections only if the mean busy share of the I/O threads is at least this.
+/// The busy share of a saturated I/O thread is about four fifths.
 const HOT: f64 = 0.6;
-/// More connections are kept only if the I/O threads are also busier than the main thread by at least this.
+/// The main thread keeps more connections only if the I/O threads are also busier than the main thread by at
+/// least this.
 const BUSIER: f64 = 0.1;
-/// Connections are given away from this busy share of the main thread on.
+/// The main thread gives connections away only if its busy share is at least this.
 const MAIN_HOT: f64 = 0.85;
-/// Connections are given away only if the main thread is also busier than the I/O threads by at least this.
+/// The main thread gives connections away only if it is also busier than the I/O threads by at least this.
 const MAIN_BUSIER: f64 = 0.15;
-/// Samples in a row that must call for more connections.
+/// More connections are kept only after this many consecutive samples have called for them.
 const ASKED_SAMPLES: u32 = 3;
-/// The next decision after a change is made with this sample at the earliest, counted from the change.
+/// After a change, the next decision is made with the sample of this number at the earliest, counted from the
+/// change.
 const REST_SAMPLES: u32 = 5;
-/// Samples for which no more connections are taken after the main thread has first given some away: a second.
+/// Number of samples (one second) for which the main thread takes no more connections after it has given some
+/// away for the first time.
 const FIRST_PENALTY: u32 = 10;
-/// The most samples for which no more connections are taken after the main thread has given some away: a
-/// minute.
+/// Maximum number of samples (one minute) for which the main thread takes no more connections after it
+/// has given some away.
 const LAST_PENALTY: u32 = 600;
 
 impl MainShare {
@@ -66,13 +69,13 @@ impl MainShare {
         self.kept
     }
 
-    /// Sets the number of kept connections to 0, because the I/O threads take all, or there are no I/O
-    /// threads.
+    /// Sets the number of kept connections to 0, because the I/O threads take all connections, or there
+    /// are no I/O threads.
     pub fn give_all(&mut self) {
         *self = MainShare::default();
     }
 
-    /// Takes a sample; returns how many connections the main thread is to keep.
+    /// Processes a sample. Returns how many connections the main thread is to keep.
     pub fn step(&mut self, seen: ShareSample) -> usize {
         let ShareSample { main_busy, io_threads_busy, io_threads, connections, of_main, may_take } = seen;
         if io_threads == 0 {
@@ -97,8 +100,8 @@ impl MainShare {
             (self.rest, self.holdoff) = (REST_SAMPLES, self.penalty);
             self.penalty = (self.penalty * 2).min(LAST_PENALTY);
         } else if self.asked >= ASKED_SAMPLES && self.holdoff == 0 && connections > 0 && self.kept < equal {
-            // Takes as many connections as halve the difference of the loads, assuming that all connections
-            // are equally busy.
+            // The main thread takes as many connections as halve the difference of the loads if all
+            // connections are equally busy.
             let each = io_threads_busy * io_threads as f64 / connections as f64;
             let more = ((io_threads_busy - main_busy) / (2.0 * each)) as usize;
             self.kept = self.kept.saturating_add(more.max(1)).min(equal);
@@ -112,24 +115,26 @@ impl MainShare {
 mod tests {
     use super::*;
 
-    /// A model of connections that send a request as soon as the last was answered; times in microseconds.
+    /// A model of a server and of connections that send a request as soon as the previous one was answered.
+    /// Times are in microseconds.
     #[derive(Clone, Copy)]
     struct Machine {
         io_threads: usize,
         connections: usize,
         /// The I/O thread's time for a request of one of its connections.
         io: f64,
-        /// The main thread's time for such a request.
+        /// The main thread's time for a request of an I/O thread's connection.
         executes: f64,
         /// The main thread's time for a request of a connection of its own.
         whole: f64,
     }
 
-    /// Times measured on sixteen processors, for GETs of 512 bytes.
+    /// A model with times that were measured on sixteen processors, for GETs of 512 bytes.
     const MEASURED: Machine = Machine { io_threads: 3, connections: 400, io: 7.6, executes: 1.0, whole: 8.0 };
 
     impl Machine {
-        /// Requests in a microsecond, and how busy each kind of thread is.
+        /// Returns the number of requests in a microsecond, and a sample that shows how busy each kind of
+        /// thread is.
         fn run(&self, kept: usize) -> (f64, ShareSample) {
             let share = kept as f64 / self.connections as f64;
             let main = share * self.whole + (1.0 - share) * self.executes;
@@ -147,8 +152,8 @@ mod tests {
             (rate, sample)
         }
 
-        /// The number of kept connections after `samples` samples, and how often it changed in the second
-        /// half of them.
+        /// The number of kept connections after `samples` samples, and how often this number changed in
+        /// the second half of the samples.
         fn settle(&self, samples: usize) -> (usize, usize) {
             let (mut share, mut changes) = (MainShare::default(), 0);
             for sample in 0..samples {
@@ -202,7 +207,8 @@ mod tests {
         for io_threads in 1..=5 {
             for connections in 2..=64 {
                 let machine = Machine { io_threads, connections, ..MEASURED };
-                // Ten minutes; in the second half at most two changes a minute.
+                // The samples cover ten minutes. In the second half, the number may change at most twice a
+                // minute.
                 let (kept, changes) = machine.settle(6000);
                 assert!(
                     changes <= 10,

@@ -1,5 +1,5 @@
-//! How many I/O threads run and are active, and which connections are to change their owner. Consults the
-//! policy ten times a second; `iteration/moves.rs` moves the connections.
+//! Decides how many I/O threads run and are active, and which connections are to change their owner. The
+//! policy is consulted ten times a second; `iteration/moves.rs` moves the connections.
 
 use super::IoThreadId;
 use super::balance::{Balance, Share};
@@ -35,11 +35,11 @@ pub struct Manager {
     main_clock: ThreadClock,
     /// Monotonic ns of the last sample of the I/O threads' load.
     sampled_ns: u64,
-    /// Number of I/O threads that the configuration asks for.
+    /// Number of I/O threads for which the configuration asks.
     configured: usize,
     /// Whether all I/O threads are active, whatever the load: `io-threads-always-active`.
     always: bool,
-    /// When the start of threads that could not be started is tried again, monotonic ns.
+    /// When the next attempt is made to start threads that could not be started, monotonic ns.
     spawn_again_ns: u64,
     /// The settings that the I/O threads have.
     settings: Arc<Settings>,
@@ -50,11 +50,11 @@ pub struct Manager {
 /// Connections as the main thread counts them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MainSockets {
-    /// Slots in the table of clients, used or free.
+    /// Number of slots in the table of clients, used or free.
     pub slots: usize,
-    /// Connections that I/O threads were asked to give back and still have.
+    /// Number of connections that I/O threads were asked to return and still have.
     pub leaving: usize,
-    /// Connections that always stay with the main thread: the link to the primary.
+    /// Number of connections that always stay with the main thread, such as the link to the primary.
     pub bound: usize,
 }
 
@@ -75,14 +75,14 @@ struct LastSample {
 pub struct Moves {
     /// Slot of the next client to visit.
     cursor: usize,
-    /// First slot of the next walk: after the last client that was moved, so that different clients
-    /// move each time.
+    /// First slot of the next walk. This is the slot after the last client that was moved, so that
+    /// different clients move each time.
     start: usize,
-    /// Slots that the walk has yet to visit.
+    /// Number of slots that the walk has yet to visit.
     left: usize,
-    /// How many connections each I/O thread is to give up, by id.
+    /// Number of connections that each I/O thread is to give up, by the id of the thread.
     to_release: Vec<usize>,
-    /// How many connections of the main thread are to go to I/O threads.
+    /// Number of connections of the main thread that are to go to I/O threads.
     to_hand_over: usize,
 }
 
@@ -107,8 +107,8 @@ impl Moves {
         Some(slot)
     }
 
-    /// Whether the visited connection of an I/O thread is to be given up. If so, decrements the number that
-    /// this thread still has to give up.
+    /// Whether the visited connection of an I/O thread is to be given up. If so, decrements the number of
+    /// connections that this thread still has to give up.
     pub fn takes_from(&mut self, id: IoThreadId) -> bool {
         match self.to_release.get_mut(id.0) {
             Some(count) if *count > 0 => {
@@ -139,18 +139,18 @@ impl Moves {
     }
 }
 
-/// Time until starting threads is tried again after a failure.
+/// Time from a failure to start threads until the next attempt.
 const SPAWN_AGAIN_NS: u64 = 10_000_000_000;
 /// The usual length of a sample: the cron's period.
 const SAMPLE_NS: u64 = 100_000_000;
-/// Least time between two samples: a shorter sample is too noisy.
+/// Minimum time between two samples, because a shorter sample is too noisy.
 const SAMPLE_NS_MIN: u64 = 50_000_000;
-/// Values above this many bytes travel to an I/O thread with a batch, and are freed there.
+/// Values of more than this many bytes are sent to an I/O thread with a batch, and freed there.
 const FREED_BY_IO_THREADS_BYTES: usize = 1024;
 
 impl Manager {
     /// A manager without I/O threads. Called on the main thread, which `main` wakes. `ring` overrides the
-    /// size of the rings, for tests; 0 is the usual size.
+    /// size of the rings, for tests; 0 means the usual size.
     pub fn new(engine: &Engine, main: Waker, backend: Backend, ring: usize) -> Manager {
         Manager {
             pool: Pool::new(main, backend, ring),
@@ -205,8 +205,8 @@ impl Manager {
 
     /// Publishes the state of the I/O threads for INFO, and sets the lazy-free threshold by their number.
     fn publish_state(&mut self, engine: &mut Engine, host: &mut Host) {
-        // While I/O threads take connections, smaller values are freed by them too: such a value is not
-        // worth a message of its own, but travels with a batch for free.
+        // While I/O threads take connections, they also free smaller values. Such a value is not worth a
+        // message of its own, but costs nothing if it is sent with a batch.
         let above = match self.pool.active() {
             0 => sluice_keyspace::LAZY_FREE_BYTES,
             _ => FREED_BY_IO_THREADS_BYTES,
@@ -283,8 +283,9 @@ impl Manager {
         self.sockets = sockets;
         let slots = sockets.slots;
         let shares = self.sample_io_threads(now_ns);
-        // With `io-threads-always-active`, the samples only decide whether threads spin. So they are omitted
-        // while there are few commands, unless threads already spin or a test forces them to.
+        // With `io-threads-always-active`, the samples only decide whether threads spin. They are therefore
+        // omitted while there are few commands, unless threads already spin or a test forces threads to
+        // spin.
         let commands = engine.commands_executed().saturating_sub(self.last.commands);
         let is_quiet = self.always && !self.spin.needs_samples() && commands < COMMANDS;
         let sample = (!is_quiet).then(|| self.sample(engine, host, now_ns, &shares)).flatten();
@@ -339,7 +340,8 @@ impl Manager {
         self.publish_state(engine, host);
     }
 
-    /// Decides how many connections the main thread keeps; changes nothing while an I/O thread is on trial.
+    /// Decides how many connections the main thread keeps. Changes nothing while the policy tries out another
+    /// I/O thread.
     fn share_main(&mut self, engine: &Engine, signals: LoadSample) {
         if !self.policy.is_trying() {
             self.main_share.step(ShareSample {
@@ -369,7 +371,7 @@ impl Manager {
         }
     }
 
-    /// How long threads poll for work before they sleep, ns; 0: not at all.
+    /// How long threads poll for work before they sleep, ns; 0 if they do not poll.
     #[inline]
     pub fn spin_ns(&self) -> u64 {
         self.spin.ns()
@@ -379,30 +381,31 @@ impl Manager {
     fn kept(&self) -> usize {
         match test_switches::number(test_switches::KEPT) {
             None => self.main_share.kept(),
-            // With the test switch, a number that changes with each sample, so that connections move back
+            // With the test switch, the number changes with each sample, so that connections move back
             // and forth.
             Some(most) => (self.sampled_ns / SAMPLE_NS % most.saturating_add(1)) as usize,
         }
     }
 
     /// Number of connections that the main thread has and may give away. Connections that I/O threads were
-    /// asked to give back count only once they have arrived.
+    /// asked to return count only when they have arrived.
     fn of_main(&self, engine: &Engine) -> usize {
         engine.connections().all.saturating_sub(self.pool.all_connections() + self.sockets.bound)
     }
 
-    /// Whether a connection that was just accepted, or given back by an I/O thread, stays with the main
+    /// Whether a connection that was just accepted, or returned by an I/O thread, stays with the main
     /// thread.
     pub fn keeps_another(&self, engine: &Engine) -> bool {
-        // `of_main` includes the connection in question.
+        // `of_main` includes this connection.
         self.pool.active() == 0 || self.of_main(engine) <= self.kept()
     }
 
-    /// Starts moving connections so that the main thread ends up with the number that it is to keep (`kept`).
+    /// Starts moving connections so that the main thread finally has the number of connections that it is to
+    /// keep (`kept`).
     fn keep_share(&mut self, engine: &Engine, slots: usize) {
         let (has, keeps) = (self.of_main(engine), self.kept());
         self.moves.to_hand_over = has.saturating_sub(keeps);
-        // Connections that I/O threads are about to give back are not requested again.
+        // Connections that I/O threads are about to return are not requested again.
         let missing = keeps.saturating_sub(has.saturating_add(self.sockets.leaving));
         if self.moves.are_pending() {
             // The walk that is under way moves the connections.
@@ -418,8 +421,8 @@ impl Manager {
         }
     }
 
-    /// Begins to take back connections of inactive I/O threads, and those that active ones have beyond
-    /// an even share.
+    /// Begins to take back the connections of inactive I/O threads, and the connections that active
+    /// threads have beyond an even share.
     fn recall(&mut self, slots: usize) {
         self.moves.to_release.clear();
         for id in self.pool.active_ids() {
@@ -437,8 +440,8 @@ impl Manager {
         }
     }
 
-    /// The load of each active I/O thread since the last sample; empty if that sample is too recent, or no
-    /// thread is active.
+    /// The load of each active I/O thread since the last sample; empty if the last sample is too recent,
+    /// or no thread is active.
     fn sample_io_threads(&mut self, now_ns: u64) -> Vec<Share> {
         let wall_ns = now_ns.saturating_sub(self.sampled_ns);
         if wall_ns < SAMPLE_NS_MIN {
@@ -448,8 +451,8 @@ impl Manager {
         self.pool.sample(wall_ns)
     }
 
-    /// The load since the last sample; `None` if that sample is too recent, or `shares` lacks the active
-    /// threads.
+    /// The load since the last sample; `None` if the last sample is too recent, or `shares` lacks the
+    /// active threads.
     fn sample(&mut self, engine: &Engine, host: &Host, now_ns: u64, shares: &[Share]) -> Option<LoadSample> {
         let wall = now_ns.saturating_sub(self.last.at_ns);
         let active = self.pool.active();
@@ -468,7 +471,7 @@ impl Manager {
             0 => 0.0,
             n => shares.iter().map(|share| share.busy).sum::<f64>() / n as f64,
         };
-        // Reading /proc/stat costs some ten microseconds, so it is read only if the answer can matter.
+        // Reading /proc/stat costs some ten microseconds, so it is read only if the idle time can matter.
         let mut idle_processors = 0.0;
         let known_ticks = std::mem::take(&mut self.last.idle_ticks);
         if main_busy > 0.5 || active > 0 {

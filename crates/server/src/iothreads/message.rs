@@ -22,8 +22,8 @@ pub enum ToIoThread {
     Reply(Box<Batch>),
     /// Output that belongs to no batch.
     Push(Box<Push>),
-    /// Messages, each for many connections, by protocol version. Two messages for one connection have
-    /// the same version.
+    /// Messages, each for many connections, by protocol version. Both messages for the same connection
+    /// have the same version.
     Multicast(Box<[Multicast; 2]>),
     /// The deferred request of a connection has ended. Since that request may have been AUTH, the message
     /// holds whether the client is authenticated.
@@ -36,8 +36,8 @@ pub enum ToIoThread {
     FillPackets(SessionKey),
     /// The new settings and limits.
     Settings(Arc<Settings>),
-    /// Gives the connection back as soon as it is at rest. No output follows: new output waits in the
-    /// session for the connection's return.
+    /// Returns the connection to the main thread as soon as it is at rest. No output follows this
+    /// message, because new output waits in the session until the connection has returned.
     Release(SessionKey),
     /// Ends the thread when it has no connection left.
     Stop,
@@ -51,15 +51,16 @@ pub enum ToMain {
     /// A connection's prepared requests, to be executed.
     Batch(Box<Batch>),
     /// The usage of a query buffer has changed, other than by a batch: for example, because an incomplete
-    /// request has grown, bytes wait after a deferred one, or memory was freed.
+    /// request has grown, bytes wait after a deferred request, or memory was freed.
     Usage(SessionKey, QueryBufUsage),
-    /// Bytes sent and received on a connection that no batch has reported.
+    /// The numbers of bytes sent and received on a connection that no batch has reported.
     Traffic(SessionKey, Traffic),
     /// The connection has ended; the text is the reason, for the log.
     Ended(SessionKey, Box<str>),
-    /// A connection that the I/O thread gives back.
+    /// A connection that the I/O thread returns.
     Released(Box<Moving>),
-    /// This I/O thread has ended; its last message. The text says why its event loop failed, if it did.
+    /// This I/O thread has ended, and this is its last message. If its event loop has failed, the text is the
+    /// reason.
     Stopped(IoThreadId, Option<Box<str>>),
 }
 
@@ -75,7 +76,7 @@ pub struct Moving {
 /// Output that belongs to no batch.
 #[derive(Debug)]
 pub struct Push {
-    /// The client to send to.
+    /// The client to which the output is sent.
     pub key: SessionKey,
     /// The output, which may be empty.
     pub outbox: Outbox,
@@ -99,7 +100,7 @@ pub struct Batch {
     pub key: SessionKey,
     /// The I/O thread that sends the batch, and gets it back.
     pub from: IoThreadId,
-    /// The received bytes; the requests are ranges of them.
+    /// The received bytes, which contain the requests.
     pub input: Vec<u8>,
     /// The parsed requests, as ranges of `input`.
     pub requests: Requests,
@@ -107,18 +108,18 @@ pub struct Batch {
     pub prepared: PreparedBatch,
     /// Set if the bytes after the requests are no valid request.
     pub failed: Option<Box<BrokenRequest>>,
-    /// Monotonic ns at the begin of the I/O thread's iteration that received the requests.
+    /// When the I/O thread's iteration that received the requests began, monotonic ns.
     pub at_ns: u64,
-    /// Bytes sent and received on the connection since its last report.
+    /// Numbers of bytes sent and received on the connection since its last report.
     pub traffic: Traffic,
     /// Usage of the connection's query buffer without the batch.
     pub usage: QueryBufUsage,
-    /// On the way back, the replies; on the way there, a spent buffer for reuse.
+    /// On the way back, the replies; on the way to the main thread, an emptied buffer for reuse.
     pub reply: Outbox,
     /// On the way back: values that were removed from the keyspace, for the I/O thread to free; they may
     /// belong to any client's commands.
     pub garbage: Vec<Value>,
-    /// On the way back: how many bytes of `input` were executed.
+    /// On the way back: the number of bytes of `input` that were executed.
     pub done: usize,
     /// On the way back: the state of the connection after the batch.
     pub outcome: BatchOutcome,
@@ -131,19 +132,19 @@ pub struct Batch {
 pub struct BrokenRequest {
     /// The parser's reason for refusing the bytes.
     pub error: ParseError,
-    /// The first of the bytes, for the log.
+    /// The beginning of the bytes, for the log.
     pub input: Vec<u8>,
 }
 
 /// The state of a connection after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchOutcome {
-    /// The connection goes on parsing requests.
+    /// The connection continues to parse requests.
     GoOn,
     /// The last request, which ends at `done`, is deferred (blocked or postponed); the bytes from there on
-    /// wait for its end.
+    /// wait until it has ended.
     Deferred,
-    /// The request that ends at `done` was deferred but is not any more: the bytes from there on are
+    /// The request that ends at `done` was deferred but is not any more, so the bytes from there on are
     /// parsed again.
     Resumed,
     /// The connection ends once the replies were sent.
@@ -183,8 +184,8 @@ impl Batch {
 
     /// Frees buffers that a spent batch must not keep while it waits for reuse.
     pub fn trim(&mut self) {
-        // References to large arguments are dropped: a reference kept here could outlive the key, and make
-        // the next write copy the value.
+        // References to large arguments are dropped, because a reference that is kept here could outlive
+        // the request, and make the next write to the key copy the value.
         self.requests.clear();
         self.input.clear();
         if self.input.capacity() > SPARE_INPUT_BYTES {
@@ -215,11 +216,11 @@ pub struct Settings {
     /// If batches have at least this many requests on average, the thread waits a little for more input
     /// before its next iteration. A number that no batch reaches forbids such waits.
     pub gather_depth: u64,
-    /// How long a thread polls after its last work before it sleeps, ns; 0: not at all.
+    /// How long a thread polls after its last work before it sleeps, ns; 0 if it does not poll.
     pub spin_ns: u64,
 }
 
-/// A spent batch keeps an input buffer up to this size.
+/// A spent batch keeps an input buffer of at most this many bytes.
 const SPARE_INPUT_BYTES: usize = 64 * 1024;
 
 const _: () = assert!(size_of::<ToIoThread>() <= 16 && size_of::<ToMain>() <= 32);

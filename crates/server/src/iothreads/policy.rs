@@ -1,71 +1,75 @@
-//! How many I/O threads shall be active: a pure state machine, stepped ten times a second.
+//! Decides how many I/O threads shall be active. This is a pure state machine that takes a step ten times a
+//! second.
 //!
-//! An I/O thread takes receiving, parsing and sending off the main thread. That pays if the main thread
-//! is the bottleneck *and* a processor is free for the I/O thread; otherwise two threads share one
-//! processor and pay the hand-over in addition. So both conditions are required, and each decision is
-//! checked: an I/O thread that brought no growth is taken away again.
+//! An I/O thread does the receiving, parsing and sending for the main thread. This pays if the main
+//! thread is the bottleneck *and* a processor is free for the I/O thread; otherwise two threads share one
+//! processor, and handing requests over costs additional time. Both conditions are therefore required,
+//! and each decision is checked: an I/O thread that did not increase the throughput is made inactive
+//! again.
 //!
 //! The constants come from the model in the tests below and from runs on two and on sixteen
 //! processors; see `docs/design/io-threads.md`.
 
-/// Load of the last tenth of a second.
+/// The load in the last tenth of a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadSample {
-    /// Share of the time in which the main thread had work or was on a processor, whichever is more, 0 to 1.
+    /// The part of the time, 0 to 1, in which the main thread had work, or in which it was on a processor if
+    /// this part is larger.
     pub main_busy: f64,
-    /// Mean busy share of the active I/O threads, measured likewise.
+    /// Mean busy share of the active I/O threads, measured in the same way.
     pub io_threads_busy: f64,
     /// Idle processors, as a number of processors.
     pub idle_processors: f64,
-    /// Commands executed in a tenth of a second.
+    /// Number of commands executed in a tenth of a second.
     pub commands: u64,
 }
 
-/// The state machine: how many I/O threads are active.
+/// The state machine that decides how many I/O threads are active.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// I/O threads that may be active: as configured, bounded by the processors.
+    /// Number of I/O threads that may be active: the configured number, limited by the number of processors.
     cap: usize,
     active: usize,
     pressed: u32,
     slack: u32,
     trial: Option<Trial>,
-    /// Samples until another I/O thread may be tried.
+    /// Number of samples until another I/O thread may be tried.
     holdoff: u32,
     /// The highest rate, in commands per `TRIAL_SAMPLES` samples, that was measured before a trial that
     /// then failed; 0 after a success.
     failed_at: u64,
-    /// For how many samples no I/O thread is tried after the next failed trial; doubles with each trial that
-    /// fails while the load lasts.
+    /// Number of samples for which no I/O thread is tried after the next failed trial. The number doubles
+    /// with each trial that fails while the load lasts.
     penalty: u32,
-    /// Recent commands per sample, newest last.
+    /// Numbers of commands in the most recent samples, newest last.
     recent: [u64; TRIAL_SAMPLES],
     thresholds: Thresholds,
     /// Whether the main thread, or the I/O threads, were busy enough in the last sample to be the bottleneck.
     bottleneck: bool,
 }
 
-/// I/O threads on trial.
+/// A trial of additional I/O threads.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// Active I/O threads before the trial.
+    /// Number of active I/O threads before the trial.
     from: usize,
-    /// Commands in the [`TRIAL_SAMPLES`] samples before the trial.
+    /// Number of commands in the [`TRIAL_SAMPLES`] samples before the trial.
     before: u64,
-    /// Commands since the trial began, without those of the first [`SETTLE_SAMPLES`] samples.
+    /// Number of commands since the trial began, without the commands of the first [`SETTLE_SAMPLES`]
+    /// samples.
     seen: u64,
-    /// Samples since the trial began.
+    /// Number of samples since the trial began.
     samples: u32,
 }
 
 /// The conditions for trying an I/O thread.
 #[derive(Clone, Copy, Debug)]
 struct Thresholds {
-    /// Without I/O threads: the main thread is the bottleneck from this busy share on.
+    /// Without I/O threads, the main thread is the bottleneck if its busy share is at least this.
     main: f64,
-    /// With I/O threads: more are tried from this mean busy share of the I/O threads on.
+    /// With I/O threads, more are tried if the mean busy share of the I/O threads is at least this.
     io_threads: f64,
-    /// A processor counts as free for another I/O thread from this much idle time on.
+    /// A processor counts as free for another I/O thread if the idle processors are at least this number.
     free_processor: f64,
 }
 
@@ -73,39 +77,43 @@ struct Thresholds {
 /// `docs/design/io-threads.md`.
 ///
 /// A saturated I/O thread still sleeps briefly between its iterations, so it counts as busy for four fifths
-/// of the time (0.77 to 0.86 measured): `io_threads` has to lie well below. It is 0.5, because from there
-/// on another thread may shorten the waits; the trial decides whether it does.
+/// of the time (0.77 to 0.86 were measured), and `io_threads` has to be well below this share. It is 0.5,
+/// because at this share or above another thread may shorten the waits; the trial shows whether the thread
+/// does.
 const THRESHOLDS: Thresholds = Thresholds { main: 0.85, io_threads: 0.5, free_processor: 0.6 };
 /// If several I/O threads are active, there are too many of them if all of them and the main thread together
 /// do less than this share of the work that the I/O threads could do. The share is half of
-/// [`Thresholds::io_threads`], because a trial at most doubles the number of threads: so threads that were
-/// just added do not count as too many.
+/// [`Thresholds::io_threads`]. Since a trial at most doubles the number of threads, threads that were just
+/// added then do not count as too many.
 const SLACK: f64 = 0.25;
-/// The last I/O thread goes if the main thread alone would be busy for less than this share of the time.
+/// The last I/O thread becomes inactive if the main thread alone would be busy for less than this share of
+/// the time.
 const SLACK_OF_LAST: f64 = 0.5;
-/// Number of consecutive samples under pressure before an I/O thread is added: so many that the samples
-/// compared with the trial were taken under the same load.
+/// Number of consecutive samples under pressure (with a bottleneck and a free processor) before an I/O
+/// thread is added. It is large enough that the samples with which the trial is compared were taken under
+/// the same load.
 const PRESSED_SAMPLES: u32 = TRIAL_SAMPLES as u32 + 1;
-/// Number of consecutive samples with slack before an I/O thread is taken away.
+/// Number of consecutive samples with slack (too little work for the I/O threads) before an I/O thread
+/// becomes inactive.
 const SLACK_SAMPLES: u32 = 10;
-/// Samples before and after an addition that are compared.
+/// Number of samples before an addition, and after it, that are compared.
 const TRIAL_SAMPLES: usize = 5;
-/// Samples after an addition that are not compared, because connections are moving.
+/// Number of samples right after an addition that are not compared, because connections are moving.
 const SETTLE_SAMPLES: u32 = 2;
 /// A trial succeeds if the rate grew to at least this share of the rate before, in percent.
 const GROWTH_PERCENT: u64 = 103;
 /// The share of the former rate, in percent, with which a trial succeeds if only one I/O thread can be
 /// added.
 const ONLY_ONE_PERCENT: u64 = 90;
-/// If the rate fell below this share of the rate before, in percent, the load ended during the trial:
-/// such a trial shows nothing, and makes no penalty longer.
+/// If the rate fell below this share of the rate before, in percent, the load ended during the trial.
+/// Such a trial shows nothing, and does not make the penalty longer.
 const LOAD_ENDED_PERCENT: u64 = 50;
-/// A failed trial says nothing about a higher load: once the rate is at least this share, in percent, of
+/// A failed trial does not apply to a higher load. When the rate is at least this share, in percent, of
 /// the rate before the failed trial, the next trial need not wait.
 const LOAD_GREW_PERCENT: u64 = 115;
-/// Samples of holding off after the first failed trial: three seconds.
+/// Number of samples (three seconds) without a trial after the first failed trial.
 const FIRST_PENALTY: u32 = 30;
-/// The most samples of holding off after a failed trial: five minutes.
+/// Maximum number of samples (five minutes) without a trial after a failed trial.
 const LAST_PENALTY: u32 = 3000;
 
 impl Policy {
@@ -140,12 +148,13 @@ impl Policy {
         }
     }
 
-    /// Whether an I/O thread is on trial: the effect of any other change would be attributed to it.
+    /// Whether a trial is under way. The caller makes no other change then, because its effect would be
+    /// attributed to the trial.
     pub fn is_trying(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// Whether another I/O thread may be added now, provided that the present ones have enough to do.
+    /// Whether another I/O thread may be added now, provided that the present threads are busy enough.
     pub fn may_grow(&self, signals: LoadSample) -> bool {
         let is_free = signals.idle_processors >= self.thresholds.free_processor;
         self.active < self.cap && self.holdoff == 0 && is_free
@@ -176,7 +185,7 @@ impl Policy {
         }
     }
 
-    /// Takes a sample; returns how many I/O threads shall be active from now on.
+    /// Processes a sample. Returns how many I/O threads shall be active from now on.
     pub fn step(&mut self, signals: LoadSample) -> usize {
         self.holdoff = self.holdoff.saturating_sub(1);
         if self.holdoff > 0 && is_share(self.recent_commands(), self.failed_at, LOAD_GREW_PERCENT) {
@@ -202,9 +211,9 @@ impl Policy {
         self.active
     }
 
-    /// Counts samples in a row under pressure, i.e. with a bottleneck and a free processor, including those
-    /// of a trial: after a successful trial the next addition can follow at once, because all samples in
-    /// [`Policy::recent`] were then taken with the present number of I/O threads.
+    /// Counts consecutive samples under pressure, i.e. with a bottleneck and a free processor. Samples of a
+    /// trial count as well, so that after a successful trial the next addition can follow at once; all
+    /// samples in [`Policy::recent`] were then taken with the present number of I/O threads.
     fn note_pressure(&mut self, signals: LoadSample) {
         self.bottleneck = match self.active {
             0 => signals.main_busy >= self.thresholds.main,
@@ -214,9 +223,10 @@ impl Policy {
         self.pressed = if is_pressed { self.pressed + 1 } else { 0 };
     }
 
-    /// Doubles the number of I/O threads, so that all of a large machine is used after a few steps (T-4);
-    /// adds no more threads than processors are idle (but at least one), nor more than `cap` allows. Begins
-    /// with two, because one I/O thread does hardly more than the main thread did alone.
+    /// Doubles the number of active I/O threads, so that a large machine is fully used after a few steps
+    /// (T-4). Adds no more threads than there are idle processors (but at least one), and no more than
+    /// `cap` allows. The first step makes two threads active, because one I/O thread does hardly more than
+    /// the main thread did alone.
     fn grow(&mut self, idle_processors: f64) {
         let before = self.recent_commands();
         let from = self.active;
@@ -232,9 +242,9 @@ impl Policy {
 
     fn judge(&mut self) {
         let Some(trial) = self.trial.take() else { return };
-        // If only one I/O thread is allowed, it may cost a tenth of the rate during the trial: after the
-        // trial the main thread serves some of the connections itself (`main_share.rs`), which adds to the
-        // rate.
+        // If only one I/O thread is allowed, it may lower the rate by a tenth during the trial, because
+        // after the trial the main thread serves some of the connections itself (`main_share.rs`), which
+        // increases the rate.
         let is_only_one = trial.from == 0 && self.active == 1;
         if is_share(trial.seen, trial.before, if is_only_one { ONLY_ONE_PERCENT } else { GROWTH_PERCENT }) {
             (self.penalty, self.failed_at) = (FIRST_PENALTY, 0);
@@ -250,7 +260,7 @@ impl Policy {
         }
     }
 
-    /// Commands in the last `TRIAL_SAMPLES` samples.
+    /// Number of commands in the last `TRIAL_SAMPLES` samples.
     fn recent_commands(&self) -> u64 {
         self.recent.iter().fold(0, |sum, commands| sum.saturating_add(*commands))
     }
@@ -279,23 +289,24 @@ fn is_share(part: u64, whole: u64, percent: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// A machine under load: how much it executes with a given number of I/O threads.
+    /// A model of a machine under load. It shows how much the machine executes with a given number of I/O
+    /// threads.
     #[derive(Clone, Copy)]
     struct Machine {
         processors: f64,
-        /// Processor time that the load generator takes for a command, as a multiple of the time that one
-        /// thread alone takes.
+        /// Processor time that the load generator needs for a command, as a multiple of the time that a
+        /// server with one thread needs for it.
         load: f64,
-        /// Commands that the clients request in a sample.
+        /// Number of commands that the clients request in a sample.
         asked: u64,
     }
 
-    /// Commands in a sample that one thread alone executes.
+    /// Number of commands that the main thread alone executes in a sample.
     const ALONE: u64 = 10_000;
-    /// Commands in a sample that the main thread executes if I/O threads read and write.
+    /// Number of commands that the main thread executes in a sample if I/O threads read and write.
     const WITH_IO_THREADS: u64 = 60_000;
-    /// Commands in a sample that an I/O thread reads and writes: a little more than one thread alone,
-    /// which executes as well.
+    /// Number of commands that an I/O thread reads and writes in a sample. It is a little more than
+    /// [`ALONE`], because the I/O thread does not execute the commands.
     const IO_THREAD: u64 = 10_500;
     /// The busy share of a saturated I/O thread, which sleeps briefly between its iterations.
     const IO_THREAD_BUSY: f64 = 0.8;
@@ -312,15 +323,17 @@ mod tests {
             let (alone, with_io_threads, io_thread) =
                 (ALONE as f64, WITH_IO_THREADS as f64, IO_THREAD as f64);
             let n = active as f64;
-            // What the threads can do if each has a processor: as much as the slower kind of thread does.
+            // The number of commands that the threads can process if each has a processor. The slower kind of
+            // thread determines it.
             let by_threads = if active == 0 { alone } else { with_io_threads.min(n * io_thread) };
             let wanted = by_threads.min(self.asked as f64);
-            // What the processors can do together; more threads than processors cost context switches.
+            // The time that the processors need for a command. More threads than processors cost context
+            // switches.
             let ours = if active == 0 { 1.0 / alone } else { 1.0 / with_io_threads + 1.0 / io_thread };
             let each = ours + self.load / alone;
             let switches = if 1.0 + n + self.load > self.processors { 1.15 } else { 1.0 };
             let done = wanted.min(self.processors / (each * switches));
-            // A thread that waits for a processor is within its iteration, and so counts as busy.
+            // A thread that waits for a processor is within its iteration, and therefore counts as busy.
             let (main_busy, io_threads_busy) = match active {
                 0 => (wanted / alone, 0.0),
                 _ => (wanted / with_io_threads, IO_THREAD_BUSY * wanted / (n * io_thread)),
@@ -335,8 +348,8 @@ mod tests {
         }
     }
 
-    /// Runs a machine for ten minutes, with readings that scatter by a tenth. Returns the throughput as a
-    /// share of the possible one, and how often the number of I/O threads changed.
+    /// Simulates a machine for ten minutes, with readings that vary by a tenth. Returns the throughput as
+    /// a share of the possible throughput, and how often the number of I/O threads changed.
     fn play(thresholds: Thresholds, machine: &Machine) -> (f64, usize) {
         let mut policy = Policy { thresholds, ..Policy::new(7) };
         let mut rng = sluice_base::Rng::new(1);
@@ -369,7 +382,7 @@ mod tests {
     }
 
     /// the thresholds are chosen by a sweep. `cargo test -p sluice-server io_r13 -- --nocapture`
-    /// prints its table.
+    /// prints the table of the sweep.
     #[test]
     fn io_r13_the_thresholds_lie_where_the_sweep_is_flat() {
         let mut changes_of_low = 0;
@@ -394,7 +407,7 @@ mod tests {
             let low = Thresholds { main: 0.3, free_processor: 0.3, ..THRESHOLDS };
             changes_of_low += play(low, &machine).1;
         }
-        // The sweep shows something only if some threshold is worse.
+        // The sweep is meaningful only if some threshold is worse than the others.
         assert!(changes_of_low > 40, "{changes_of_low}");
         let (_, sixteen) = &worlds()[0];
         let (share, _) = play(Thresholds { io_threads: 0.85, ..THRESHOLDS }, sixteen);
@@ -473,7 +486,7 @@ mod tests {
     #[test]
     fn a_failed_trial_says_nothing_of_a_load_that_has_grown() {
         let mut policy = Policy::new(7);
-        // Two I/O threads are half busy and execute all that the clients request.
+        // Two I/O threads are half busy and process all commands that the clients request.
         let modest = Machine { processors: 16.0, load: 1.0, asked: 14_000 };
         let heavy = Machine { asked: 1_000_000, ..modest };
         policy.assume(2);
@@ -484,8 +497,9 @@ mod tests {
         assert!(policy.active() >= 5, "{} I/O threads", policy.active());
     }
 
-    /// Clients in a closed loop: `rate_of` gives the commands of a sample, from the number of active I/O
-    /// threads and the sample's number. Returns how often the number of I/O threads changed.
+    /// Simulates clients that wait for each reply. `rate_of` returns the number of commands in a sample,
+    /// given the number of active I/O threads and the number of the sample. Returns how often the number
+    /// of I/O threads changed.
     fn closed_loop(policy: &mut Policy, samples: usize, rate_of: impl Fn(usize, usize) -> f64) -> usize {
         let mut changes = 0;
         for sample in 0..samples {

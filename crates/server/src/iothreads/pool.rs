@@ -14,15 +14,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The I/O threads. An id names an I/O thread from its start to its last message. A thread that was told
-/// to stop leaves `staying` at once, and keeps its id until it has ended: it is never given a connection
-/// again, however long its last connection stays.
+/// The I/O threads. An id names an I/O thread from its start to its last message. A thread that was
+/// ordered to stop is removed from `staying` at once, and keeps its id until it has ended. It never gets
+/// a connection again, however long its last connection stays.
 pub struct Pool {
     /// The running threads, indexed by id.
     threads: Vec<Option<ThreadHandle>>,
-    /// I/O threads that were not told to stop.
+    /// I/O threads that were not ordered to stop.
     staying: Vec<IoThreadId>,
-    /// How many of `staying`, from the front, take connections.
+    /// The number of threads at the front of `staying` that take connections.
     active: usize,
     collector: Option<Collector<ToMain>>,
     main: Waker,
@@ -31,14 +31,15 @@ pub struct Pool {
     settings: Option<Arc<Settings>>,
     /// Active time of I/O threads that have ended, by thread number, ns.
     ended_active_ns: Vec<u64>,
-    /// The published counters of I/O threads that have ended, summed.
+    /// The sums of the published counters of I/O threads that have ended.
     ended: IoThreadCounts,
-    /// How often a message found the ring to its I/O thread full. Messages that then queue after it are
-    /// not counted.
+    /// How often a message found the ring to its I/O thread full. Messages that are then queued after
+    /// this message are not counted.
     full: u64,
     /// Mean busy share per connection of the active I/O threads at the last sample.
     mean_busy: f64,
-    /// Time that I/O threads spun between the last two samples, as a multiple of the time between them.
+    /// Time for which I/O threads spun between the last two samples, as a multiple of the time between these
+    /// samples.
     spun: f64,
 }
 
@@ -47,10 +48,10 @@ pub struct Pool {
 pub struct IoThreadCounts {
     /// How often I/O threads slept in their event loops.
     pub parks: u64,
-    /// Waits of their event loops that found an event.
+    /// Number of waits of their event loops that found an event.
     pub polls: u64,
-    /// How often an I/O thread found its ring to the main thread full. Messages that then queue after the
-    /// first one are not counted.
+    /// How often an I/O thread found its ring to the main thread full. Messages that are then queued
+    /// after the first message are not counted.
     pub full: u64,
 }
 
@@ -65,7 +66,7 @@ impl IoThreadCounts {
 /// How long a thread has worked so far, by two measures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkTime {
-    /// Nanoseconds in iterations of the event loop that had work, waits for a processor included.
+    /// Nanoseconds in iterations of the event loop that had work, including waits for a processor.
     pub active_ns: u64,
     /// Processor time, ns, without spinning. Includes the kernel's work within a wait, which on io_uring
     /// is all receiving and sending.
@@ -84,15 +85,17 @@ impl WorkTime {
 
 /// An I/O thread as the main thread knows it.
 struct ThreadHandle {
-    /// The thread's number, from 0 (in its name, from 1): the lowest that no thread in `staying` had.
+    /// The thread's number, counted from 0 (but from 1 in its name). It is the lowest number that no thread
+    /// in `staying` had.
     number: usize,
     inbox: spsc::Producer<ToIoThread>,
-    /// Messages for which the ring had no room, oldest first. Bounded by the number of connections, each with
-    /// at most one batch, and by the output limits, against which the bytes of pushes count.
+    /// Messages for which the ring had no room, oldest first. Their number is bounded by the number of
+    /// connections, each of which has at most one batch, and by the output limits, against which the bytes of
+    /// pushes count.
     overflow: VecDeque<ToIoThread>,
     waker: Waker,
     published: Arc<Published>,
-    /// Connections of the thread, including those on their way to it.
+    /// Number of connections of the thread, including connections that are being sent to it.
     connections: usize,
     /// The clock of the thread's processor time.
     clock: ThreadClock,
@@ -105,18 +108,18 @@ struct ThreadHandle {
     unflushed: bool,
 }
 
-/// Messages in a ring: enough for one batch from every connection of a large server. Further messages
-/// wait at their sender, so the size only bounds the memory of the rings: 64 KiB to an I/O thread and 128
-/// KiB from it.
+/// Number of messages in a ring. This is enough for one batch from every connection of a large server.
+/// Further messages wait at their sender, so the size only bounds the memory of the rings: 64 KiB for the
+/// ring to an I/O thread and 128 KiB for the ring from it.
 const RING: usize = 4096;
-/// The most I/O threads. The directive `io-threads` counts the main thread, too.
+/// Maximum number of I/O threads. The directive `io-threads` also counts the main thread.
 const WORKERS_MAX: usize = 255;
-/// The most messages of one I/O thread that an iteration takes.
+/// Maximum number of messages that an iteration takes from one I/O thread.
 const COLLECT_MAX: usize = 256;
 
 impl Pool {
     /// A pool without I/O threads, for which nothing is allocated. `main` wakes the main thread.
-    /// `ring` overrides the size of the rings, for tests; 0 is the usual size.
+    /// `ring` overrides the size of the rings, for tests; 0 means the usual size.
     pub fn new(main: Waker, backend: Backend, ring: usize) -> Pool {
         Pool {
             threads: Vec::new(),
@@ -135,7 +138,7 @@ impl Pool {
         }
     }
 
-    /// Number of I/O threads that were not told to stop.
+    /// Number of I/O threads that were not ordered to stop.
     pub fn threads(&self) -> usize {
         self.staying.len()
     }
@@ -156,14 +159,15 @@ impl Pool {
         self.staying[..self.active].to_vec()
     }
 
-    /// Whether any I/O thread runs, ending ones included.
+    /// Whether any I/O thread runs, including threads that were ordered to stop.
     #[inline]
     pub fn is_running(&self) -> bool {
         !self.threads.is_empty()
     }
 
-    /// Starts threads until there are `count`, at most [`WORKERS_MAX`]; they sleep until they are given
-    /// connections. Errors: a thread or its event loop could not be made; the threads started before it run.
+    /// Starts threads until there are `count`, but at most [`WORKERS_MAX`]. The threads sleep until they get
+    /// connections. Errors: a thread or its event loop could not be created; threads that were started
+    /// before continue to run.
     pub fn spawn_up_to(&mut self, count: usize, settings: &Arc<Settings>) -> std::io::Result<()> {
         self.settings = Some(settings.clone());
         while self.staying.len() < count.min(WORKERS_MAX) {
@@ -173,8 +177,8 @@ impl Pool {
                 Ok(thread) => thread,
                 Err(error) => {
                     if self.threads.is_empty() {
-                        // The collector is dropped: the lane of the failed thread has notified it, but no
-                        // thread is left to collect from.
+                        // The collector is dropped, because the lane of the failed thread has notified
+                        // it, although there is no thread whose messages could be collected.
                         self.collector = None;
                     }
                     return Err(error);
@@ -208,7 +212,7 @@ impl Pool {
         };
         let backend = self.backend;
         let (ready, opened) = std::sync::mpsc::channel();
-        // The thread is not joined, because its last message reports that it has released everything.
+        // The thread is not joined, because its last message reports that it has released its connections.
         Thread::Io(number + 1).start(move || {
             // The thread opens its own event loop, because io_uring requires that.
             match AnyLoop::choose(backend, &sluice_evloop::Config::default()) {
@@ -236,13 +240,13 @@ impl Pool {
         })
     }
 
-    /// Sets how many I/O threads take connections. The caller moves the connections of the others.
+    /// Sets how many I/O threads take connections. The caller moves the connections of the other threads.
     pub fn set_active(&mut self, active: usize) {
         self.active = active.min(self.staying.len());
     }
 
-    /// Tells the threads beyond `count` to end as soon as they have no connection. Returns whether
-    /// there are any.
+    /// Orders the threads beyond `count` to end as soon as they have no connection. Returns whether there
+    /// are such threads.
     pub fn stop_above(&mut self, count: usize) -> bool {
         self.active = self.active.min(count);
         let leaving = self.staying.split_off(count.min(self.staying.len()));
@@ -252,7 +256,7 @@ impl Pool {
         !leaving.is_empty()
     }
 
-    /// Tells all threads to send pending output, close their connections, and end.
+    /// Orders all threads to send pending output, close their connections, and end.
     pub fn finish(&mut self) {
         self.staying.clear();
         self.active = 0;
@@ -261,7 +265,8 @@ impl Pool {
         }
     }
 
-    /// Removes an I/O thread that has ended. Returns whether it was never told to stop.
+    /// Removes an I/O thread that has ended. Returns whether the thread has ended without having been ordered
+    /// to.
     pub fn stopped(&mut self, id: IoThreadId) -> bool {
         let Some(thread) = self.threads.get_mut(id.0).and_then(Option::take) else { return false };
         if self.ended_active_ns.len() <= thread.number {
@@ -291,8 +296,8 @@ impl Pool {
         self.staying[..self.active].iter().copied().min_by_key(load)
     }
 
-    /// Measures how busy each I/O thread was in the last `wall_ns` nanoseconds; returns the shares of the
-    /// active ones. Cost: a system call for each I/O thread.
+    /// Measures how busy each I/O thread was in the last `wall_ns` nanoseconds. Returns the shares of the
+    /// active threads. Cost: a system call for each I/O thread.
     pub fn sample(&mut self, wall_ns: u64) -> Vec<Share> {
         let mut shares = Vec::with_capacity(self.active);
         let mut spun = 0;
@@ -319,18 +324,18 @@ impl Pool {
         shares
     }
 
-    /// Processors that I/O threads kept busy by spinning between the last two samples.
+    /// Number of processors that I/O threads kept busy by spinning between the last two samples.
     pub fn spun(&self) -> f64 {
         self.spun
     }
 
-    /// How many connections this I/O thread has beyond an even share among the active threads.
+    /// The number of connections that this I/O thread has beyond an even share among the active threads.
     pub fn surplus(&self, id: IoThreadId) -> usize {
         let all = self.all_connections();
         self.connections(id).saturating_sub(all.div_ceil(self.active.max(1)))
     }
 
-    /// Connections of all I/O threads, including those on their way to them.
+    /// Number of connections of all I/O threads, including connections that are being sent to them.
     pub fn all_connections(&self) -> usize {
         self.threads.iter().flatten().map(|thread| thread.connections).sum()
     }
@@ -346,8 +351,8 @@ impl Pool {
         let Some(thread) = self.threads.get_mut(id.0).and_then(Option::as_mut) else { return };
         if matches!(message, ToIoThread::Adopt(_)) {
             thread.connections += 1;
-            // Assumes that the connection is as busy as the thread's others, or as the mean if that is more,
-            // so that many new connections are spread over the threads.
+            // The connection is assumed to be as busy as the thread's other connections, or as the mean if
+            // the mean is higher, so that many new connections are spread over the threads.
             thread.busy += (thread.busy / thread.connections as f64).max(mean);
         }
         thread.unflushed = true;
@@ -366,8 +371,8 @@ impl Pool {
         }
     }
 
-    /// Takes messages that the I/O threads have flushed, at most [`COLLECT_MAX`] of each thread. The messages
-    /// of a thread stay in order.
+    /// Takes messages that the I/O threads have flushed, at most [`COLLECT_MAX`] from each thread. The
+    /// messages of a thread stay in order.
     pub fn collect(&mut self, into: &mut Vec<ToMain>) {
         if let Some(collector) = &mut self.collector {
             collector.collect(COLLECT_MAX, &mut |message| into.push(message));
@@ -379,7 +384,8 @@ impl Pool {
         self.collector.as_ref().is_some_and(|collector| !collector.is_quiet())
     }
 
-    /// Whether the ring to some I/O thread is full: the main thread must then flush again soon.
+    /// Whether messages wait because the ring to an I/O thread is full. The main thread must then flush again
+    /// soon.
     pub fn has_overflow(&self) -> bool {
         self.threads.iter().flatten().any(|thread| !thread.overflow.is_empty())
     }
@@ -410,7 +416,7 @@ impl Pool {
         }
     }
 
-    /// Counters of all I/O threads since the start, ended threads included.
+    /// Counters of all I/O threads since the start, including threads that have ended.
     pub fn counts(&self) -> IoThreadCounts {
         let mut all = self.ended;
         self.threads.iter().flatten().for_each(|thread| all.add(&thread.published));
@@ -433,7 +439,7 @@ impl Pool {
         self.full
     }
 
-    /// Active time by the I/O threads' numbers, ns; ended threads included.
+    /// Active time of I/O threads by thread number, ns, including threads that have ended.
     pub fn active_ns(&self) -> Vec<u64> {
         let mut all = self.ended_active_ns.clone();
         for thread in self.threads.iter().flatten() {

@@ -1,30 +1,31 @@
-//! Whether threads spin, i.e. poll for work for some microseconds before they sleep: a pure state
-//! machine, stepped ten times a second.
+//! Decides whether threads spin, i.e. poll for work for some microseconds before they sleep. This is a
+//! pure state machine that takes a step ten times a second.
 //!
 //! A request that goes through an I/O thread costs two wake-ups: the I/O thread wakes the main thread for
-//! the batch, and the main thread wakes the I/O thread for the replies. Under many clients both threads
-//! are awake anyway. With a few clients, each with one request under way, both have gone to sleep each
-//! time, and a wake-up takes longer than the request. So threads spin if each of them has a processor of
-//! its own, and half a processor is left over.
+//! the batch, and the main thread wakes the I/O thread for the replies. With many clients both threads
+//! are awake in any case. With a few clients, each of which has one request under way, both threads fall
+//! asleep before each request, and a wake-up takes longer than the request. Threads therefore spin if
+//! each of them has a processor of its own, and half a processor is left over.
 //!
-//! All shares are of work: time spent spinning is excluded.
+//! All busy shares count work only, not the time spent spinning.
 
-/// Load of the last tenth of a second.
+/// The load in the last tenth of a second.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinSample {
-    /// I/O threads that take connections.
+    /// Number of I/O threads that take connections.
     pub io_threads: usize,
     /// Busy share of the main thread, as [`super::policy::LoadSample::main_busy`].
     pub main_busy: f64,
     /// Mean busy share of the active I/O threads.
     pub io_threads_busy: f64,
-    /// Processors that would be idle if no thread spun; see [`super::policy::LoadSample::idle_processors`].
+    /// Number of processors that would be idle if no thread spun; see
+    /// [`super::policy::LoadSample::idle_processors`].
     pub idle_processors: f64,
-    /// Commands executed in a tenth of a second.
+    /// Number of commands executed in a tenth of a second.
     pub commands: u64,
 }
 
-/// The state machine: whether threads spin.
+/// The state machine that decides whether threads spin.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin {
     is_on: bool,
@@ -32,42 +33,46 @@ pub struct Spin {
     is_forced: bool,
 }
 
-/// How long a thread polls after its last work, ns: some round trips of a client on the same network.
+/// How long a thread polls after its last work, ns. A client on the same network makes some round trips in
+/// this time.
 pub const SPIN_NS: u64 = 50_000;
-/// Threads begin to spin below this busy share of the I/O threads. Busier threads seldom sleep.
+/// Threads begin to spin only if the busy share of the I/O threads is below this. Busier threads seldom
+/// sleep.
 const LIGHT: f64 = 0.5;
-/// Threads stop spinning from this busy share on. It is above `LIGHT`, because clients that are answered
-/// sooner ask sooner, and below the share that saturated I/O threads show, .77 to .86.
+/// Threads stop spinning if the busy share of the I/O threads is at least this. It is above `LIGHT`,
+/// because clients that are answered sooner send their next request sooner, and below the busy share of
+/// saturated I/O threads, 0.77 to 0.86.
 const HEAVY: f64 = 0.7;
-/// Processors that must stay idle, beside all spinning threads, for spinning to begin.
+/// Spinning begins only if at least this number of processors stays idle in addition to those on which
+/// threads spin.
 const LEFT_OVER: f64 = 0.5;
-/// Processors that must stay idle for spinning to continue.
+/// Spinning continues only if at least this number of processors stays idle.
 const LEFT_OVER_ON: f64 = 0.25;
-/// Spinning begins only with at least this many commands in a tenth of a second, and ends with fewer than
-/// half of them: threads would otherwise spin more than they work.
+/// Spinning begins only with at least this many commands in a tenth of a second, and ends with less than
+/// half of this number, because threads would otherwise spin more than they work.
 pub const COMMANDS: u64 = 1000;
 
-/// Processors that would be idle if no thread spun, from those that are idle and those on which threads
-/// spun. Where hardly any processor is idle, spinning threads have displaced others, and their time
-/// counts as work.
+/// Number of processors that would be idle if no thread spun, computed from the number of idle processors
+/// and the number on which threads spun. If hardly any processor is idle, spinning threads have displaced
+/// other threads, and their time counts as work.
 pub fn would_be_idle(idle: f64, spun: f64) -> f64 {
     if idle >= LEFT_OVER_ON { idle + spun } else { idle }
 }
 
 impl Spin {
-    /// A state in which no thread spins. `is_forced`: threads spin whenever there are I/O threads
-    /// that take connections.
+    /// A state in which no thread spins. `is_forced`: whether threads spin whenever at least one I/O
+    /// thread takes connections.
     pub fn new(is_forced: bool) -> Spin {
         Spin { is_on: false, is_forced }
     }
 
-    /// How long threads poll after their last work, ns; 0: not at all.
+    /// How long threads poll after their last work, ns; 0 if they do not poll.
     pub fn ns(self) -> u64 {
         if self.is_on { SPIN_NS } else { 0 }
     }
 
-    /// Whether an almost idle server must be sampled: spinning may have to end, and forced spinning
-    /// begins under any load.
+    /// Whether an almost idle server must be sampled, because spinning may have to end, or forced
+    /// spinning must begin under any load.
     pub fn needs_samples(self) -> bool {
         self.is_on || self.is_forced
     }
@@ -77,10 +82,10 @@ impl Spin {
         self.is_on = false;
     }
 
-    /// Takes a sample; returns whether threads spin from now on.
+    /// Processes a sample. Returns whether threads spin from now on.
     pub fn step(&mut self, seen: SpinSample) -> bool {
         let SpinSample { io_threads, main_busy, io_threads_busy, idle_processors, commands } = seen;
-        // Processors that all threads use beyond their work if they never sleep.
+        // The number of processors that all threads use beyond their work if they never sleep.
         let spinning = (1.0 - main_busy) + (1.0 - io_threads_busy) * io_threads as f64;
         let (heavy, left_over, least) = match self.is_on {
             true => (HEAVY, LEFT_OVER_ON, COMMANDS / 2),
@@ -96,7 +101,8 @@ impl Spin {
 mod tests {
     use super::*;
 
-    /// Eight clients with one request each on a machine of 16 processors; the clients use half of them.
+    /// The load of eight clients with one request each on a machine with 16 processors, half of which the
+    /// clients use.
     const FEW: SpinSample = SpinSample {
         io_threads: 7,
         main_busy: 0.3,
@@ -152,12 +158,13 @@ mod tests {
         let threads = 1.0 + FEW.io_threads as f64;
         let work = FEW.main_busy + FEW.io_threads_busy * FEW.io_threads as f64;
         let mut spin = Spin::default();
-        // The processors that other processes use, of sixteen, and whether threads spin afterwards.
+        // Each pair: the number of processors (of sixteen) that other processes use, and whether threads spin
+        // afterwards.
         for (of_others, expected) in
             [(2.0, true), (7.0, true), (7.9, false), (7.9, false), (7.0, true), (16.0, false)]
         {
             let (own, spun) = if spin.ns() > 0 { (threads, threads - work) } else { (work, 0.0) };
-            // A spinning thread that waits for its processor counts the wait as time spun.
+            // The time for which a spinning thread waits for its processor counts as time spun.
             let idle = (16.0 - own - of_others).max(0.0);
             let idle_processors = would_be_idle(idle, spun);
             assert_eq!(spin.step(SpinSample { idle_processors, ..FEW }), expected, "others take {of_others}");

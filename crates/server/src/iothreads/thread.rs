@@ -3,8 +3,8 @@
 //! In an iteration, an I/O thread takes the main thread's messages, receives, parses and prepares requests,
 //! flushes all gathered messages at once, and wakes the main thread if the main thread sleeps. While batches
 //! are at the main thread, the I/O thread waits for some microseconds at a time instead of sleeping until it
-//! is woken: replies come soon, and a wake-up costs the main thread more than all the rest of a request.
-//! Where processors are free (`spin.rs`), the thread first polls for some microseconds.
+//! is woken, because the replies arrive soon, and a wake-up costs the main thread more than all its other
+//! work for a request. If processors are free (`spin.rs`), the thread first polls for some microseconds.
 
 mod multicast;
 
@@ -36,8 +36,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Counters of an I/O thread, written by it alone, and read by the main thread for INFO and the policy.
-/// All accesses are relaxed, because nothing is ordered by them.
+/// Counters of an I/O thread, which only this thread writes, and which the main thread reads for INFO and
+/// the policy. All accesses are relaxed, because they order no other accesses.
 #[derive(Debug, Default)]
 pub struct Published {
     /// Nanoseconds in iterations that had work.
@@ -46,12 +46,12 @@ pub struct Published {
     pub spun_ns: AtomicU64,
     /// How often the thread slept in its event loop.
     pub parks: AtomicU64,
-    /// Waits of the thread's event loop that found an event.
+    /// Number of waits of the thread's event loop that found an event.
     pub polls: AtomicU64,
-    /// How often a message found the ring to the main thread full. Messages that then queue after it are not
-    /// counted.
+    /// How often a message found the ring to the main thread full. Messages that are then queued after this
+    /// message are not counted.
     pub full: AtomicU64,
-    /// Heap bytes of the thread; 0 unless the parts of memory are summed.
+    /// Heap bytes of the thread; 0 unless the memory of each part of the server is measured.
     pub footprint: AtomicU64,
 }
 
@@ -60,7 +60,7 @@ fn add(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
-/// The channels and settings that an I/O thread starts with.
+/// The channels and settings with which an I/O thread starts.
 pub struct Channels {
     /// The main thread's name for the I/O thread.
     pub id: IoThreadId,
@@ -83,7 +83,7 @@ pub struct IoThread {
     clock: Clock,
     connections: Vec<Option<Box<Connection>>>,
     count: usize,
-    /// Batches that the main thread has.
+    /// Number of batches that the main thread has.
     batches_at_main: usize,
     #[allow(
         clippy::vec_box,
@@ -91,11 +91,11 @@ pub struct IoThread {
     )]
     spare_batches: Vec<Box<Batch>>,
     spare: SpareBuffers,
-    /// Messages for which the ring had no room, oldest first. Bounded: for each connection a batch, a
-    /// `Usage`, and its end or release; a `Traffic` for each 16 KiB of its output, and ten `Traffic` a
-    /// second.
+    /// Messages for which the ring had no room, oldest first. Their number is bounded: for each
+    /// connection one batch, one `Usage`, and one `Ended` or `Released`; also one `Traffic` for each 16
+    /// KiB of the connection's output, and ten more `Traffic` a second.
     overflow: VecDeque<ToMain>,
-    /// Connections with unreported traffic, each once.
+    /// Connections with unreported traffic. Each is in the list once.
     unreported: Vec<SessionKey>,
     /// When the traffic of the connections in `unreported` is reported at the latest, monotonic ns.
     report_at_ns: u64,
@@ -103,7 +103,7 @@ pub struct IoThread {
     stopping: bool,
     /// Whether [`ToMain::Stopped`] was sent.
     said_so: bool,
-    /// Why the event loop failed.
+    /// The reason why the event loop has failed, if it has.
     failure: Option<Box<str>>,
     empty_waits: u32,
     /// Whether the present iteration, or the last one, had work.
@@ -114,9 +114,9 @@ pub struct IoThread {
     spins: bool,
     /// Whether a message was sent since the last flush of the ring.
     unflushed: bool,
-    /// Monotonic ns at the begin of this iteration.
+    /// When this iteration began, monotonic ns.
     began_ns: u64,
-    /// How many requests a batch brings, on average.
+    /// The average number of requests in a batch.
     depth: Depth,
     /// Values that are freed at the end of the iteration.
     garbage: Vec<Value>,
@@ -126,30 +126,32 @@ pub struct IoThread {
     copies: Copies,
 }
 
-/// The most requests in a batch: enough for the deepest usual pipeline, and few enough that replies start
-/// soon.
+/// Maximum number of requests in a batch. It is high enough for the deepest usual pipeline, and low
+/// enough that replies start soon.
 const BATCH_REQUESTS: usize = 128;
 /// Length of a bounded wait for batches at the main thread.
 const WAIT: Duration = Duration::from_micros(40);
-/// Length of the wait that lets input gather between two iterations that had work, under pipelines: the
-/// main thread is then woken for more batches at a time, which saves a fifth of its time for each batch.
-/// Waits of 15, 30 and 60 us were measured to be equally good, so this is the shortest of them.
+/// Length of the wait between two iterations that had work, so that more input gathers if clients use
+/// pipelines. The main thread is then woken for more batches at a time, which saves a fifth of its time
+/// for each batch. Measurements showed waits of 15, 30 and 60 us to be equally good, so the shortest is
+/// used.
 const GATHER: Duration = Duration::from_micros(15);
-/// Bounded waits without an event before the I/O thread sleeps until it is woken.
+/// Number of bounded waits without an event before the I/O thread sleeps until it is woken.
 const EMPTY_WAITS_MAX: u32 = 16;
-/// Sent bytes are reported with the next batch, or in a message of their own from this many on.
+/// The number of sent bytes is reported with the next batch, or, when it is at least this, in a message of
+/// its own.
 const UNREPORTED_BYTES_MAX: usize = 16 * 1024;
 /// Unreported traffic is reported after this time at the latest.
 const REPORT_EVERY_NS: u64 = 100_000_000;
 /// Length of a wait while the ring to the main thread stays full.
 const FULL_RING_WAIT: Duration = Duration::from_millis(1);
-/// Weight of the running mean of requests in a batch, against the newest value.
+/// Weight of the running mean of the number of requests in a batch, compared with the newest value.
 const DEPTH_WEIGHT: u64 = 31;
 const SPARE_BATCHES_MAX: usize = 64;
 const SPARE_REPLY_BYTES: usize = 64 * 1024;
 
 impl IoThread {
-    /// An I/O thread on the calling thread.
+    /// The state of an I/O thread. Called on the thread itself.
     pub fn new(channels: Channels, event_loop: AnyLoop) -> IoThread {
         // The slack of timers is reduced, because its default is longer than a bounded wait. If that fails,
         // the waits are only longer.
@@ -182,7 +184,7 @@ impl IoThread {
         }
     }
 
-    /// Publishes how much memory this thread has, if memory is summed.
+    /// Publishes how much memory this thread has, if the memory of each part of the server is measured.
     fn publish_footprint(&self) {
         if self.sums_memory {
             // Relaxed, because the number orders nothing.
@@ -207,7 +209,8 @@ impl IoThread {
             + self.copies.footprint()
     }
 
-    /// Runs iterations until the thread was told to end and has no connection, or until the event loop fails.
+    /// Runs iterations until the thread has been ordered to end and has no connection, or until the event
+    /// loop fails.
     pub fn run(mut self) {
         let mut now_ns = self.clock.now().mono_ns;
         self.publish_footprint();
@@ -232,8 +235,8 @@ impl IoThread {
                 self.report_all_traffic(began);
             }
             self.flush();
-            // The values are freed after the replies and batches were sent, so that no client waits for
-            // that.
+            // The values are freed after the replies and batches were sent, so that no client waits while
+            // they are freed.
             self.garbage.clear();
             self.publish_footprint();
             now_ns = if self.had_work { self.clock.now().mono_ns } else { began };
@@ -278,7 +281,7 @@ impl IoThread {
         if self.unreported.is_empty() { Deadline::NEVER } else { Deadline::at_ns(self.report_at_ns) }
     }
 
-    /// Sends the thread's last message; returns whether the ring has taken it.
+    /// Sends the thread's last message. Returns whether the ring has taken the message.
     fn ended(&mut self) -> bool {
         if !std::mem::replace(&mut self.said_so, true) {
             let failure = self.failure.take();
@@ -373,8 +376,8 @@ impl IoThread {
     fn replied(&mut self, mut batch: Box<Batch>) {
         let reply = std::mem::take(&mut batch.reply);
         self.garbage.append(&mut batch.garbage);
-        // A batch that an earlier thread with this id had sent may arrive. It was not counted here, so the
-        // count is then one too low.
+        // The batch may be one that an earlier thread with this id has sent. Such a batch was not counted
+        // here, so the count is then one too low.
         self.batches_at_main = self.batches_at_main.saturating_sub(1);
         let Some(mut connection) = self.take(batch.key) else { return self.spend(batch) };
         let before = std::mem::replace(&mut connection.authentication, batch.authentication);
@@ -456,8 +459,8 @@ impl IoThread {
         }
     }
 
-    /// Keeps a spent batch for reuse, unless enough are kept. A spent reply buffer in it goes back to the
-    /// main thread with the next batch.
+    /// Keeps a spent batch for reuse, unless enough batches are kept. The spent reply buffer in the batch
+    /// is returned to the main thread when the batch is sent again.
     fn spend(&mut self, mut batch: Box<Batch>) {
         if self.spare_batches.len() < SPARE_BATCHES_MAX {
             batch.trim();
@@ -473,7 +476,7 @@ impl IoThread {
         connection::resume(self, connection);
     }
 
-    /// Begins to give a connection back to the main thread.
+    /// Begins to return a connection to the main thread.
     fn release(&mut self, key: SessionKey) {
         let Some(mut connection) = self.take(key) else { return };
         connection.begin_leaving(&mut self.event_loop);
@@ -502,7 +505,7 @@ impl IoThread {
     }
 
     /// Ends all connections after a failure of the event loop. The main thread ends the connections that
-    /// this thread was sent and did not receive.
+    /// it has sent and that this thread has not received.
     fn give_up(mut self, error: &io::Error) {
         self.failure = Some(plain_error(error).into());
         for slot in 0..self.connections.len() {
@@ -516,8 +519,8 @@ impl IoThread {
         }
     }
 
-    /// Sends a message, which is flushed at the end of the iteration at the latest. Returns whether it
-    /// waits for room in the ring.
+    /// Sends a message, which is flushed at the end of the iteration at the latest. Returns whether the
+    /// message waits for room in the ring.
     fn send(&mut self, message: ToMain) -> bool {
         self.unflushed = true;
         if self.overflow.is_empty() {
@@ -530,7 +533,8 @@ impl IoThread {
         true
     }
 
-    /// Updates a waiting usage message to the present usage: no other report is made while one waits.
+    /// Updates a waiting usage message to the present usage, because no further message is made while one
+    /// waits.
     fn freshen(&mut self, message: ToMain) -> ToMain {
         let ToMain::Usage(key, _) = message else { return message };
         let Some(connection) = self.connection(key) else { return message };
@@ -563,8 +567,8 @@ impl IoThread {
         match self.channels.lane.publish() {
             Notified::First => drop(self.channels.main.wake()),
             // Another I/O thread has notified first and wakes the main thread. But that I/O thread may have
-            // been descheduled before its wake-up, for a whole time slice if there are few processors.
-            // So this thread wakes the main thread as well, if the main thread seems to sleep.
+            // been descheduled before its wake-up, for a whole time slice if there are few processors. This
+            // thread therefore wakes the main thread as well, if the main thread seems to sleep.
             Notified::Already if unflushed => drop(self.channels.main.wake_if_parked()),
             Notified::Already => {}
         }
@@ -632,10 +636,10 @@ impl ConnectionHost for IoThread {
     }
 
     fn report_usage(&mut self, connection: &mut Connection) {
-        // An empty buffer is kept for other connections; an unfinished request keeps its room.
+        // An empty buffer is kept for other connections; an unfinished request keeps its buffer.
         self.spare.keep_query_buf(&mut connection.input.query_buf);
-        // While a batch is at the main thread nothing is reported, because the batch has reported the
-        // usage.
+        // While a batch is at the main thread, the usage is not reported, because the batch has reported
+        // it.
         if connection.input.state() != InputState::Executing
             && !connection.usage_waits
             && let Some(usage) = connection.input.unreported()
@@ -655,8 +659,9 @@ impl ConnectionHost for IoThread {
     }
 
     fn input_ended(&mut self, connection: Box<Connection>) {
-        // The connection can end at once: nothing is received while a batch is at the main thread, so no
-        // batch is pending when the end of the input is seen. Replies that are still being sent are lost.
+        // The connection can end at once, because nothing is received while a batch is at the main
+        // thread, so that no batch is pending when the end of the input is seen. Replies that are still
+        // being sent are lost.
         self.end(connection, connection::CLIENT_CLOSED);
     }
 

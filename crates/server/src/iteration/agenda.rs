@@ -1,5 +1,5 @@
 //! The work of an iteration other than clients' plain commands: the reasons for which phases run, and the
-//! next deadline. `phases.rs` says how both are computed.
+//! next deadline. `phases.rs` computes both.
 
 /// A set of reasons for phases to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,13 +8,13 @@ pub(super) struct Reasons(u16);
 impl Reasons {
     /// A reason that every iteration has.
     pub(super) const EACH: Reasons = Reasons(1);
-    /// Something other than a client's plain command happened: another event, a wake-up by another
-    /// thread, a change of the control plane, a request of the engine.
+    /// An event other than a client's plain command has occurred: another event of the event loop, a
+    /// wake-up by another thread, a change of the control plane, or a request of the engine.
     pub(super) const NEWS: Reasons = Reasons(1 << 1);
     /// The deadline `Agenda::next_ns` has passed.
     pub(super) const TIME: Reasons = Reasons(1 << 2);
-    /// Work that goes on in each iteration until it is over: another thread works for the main thread, a
-    /// job runs in slices, connections wait or move.
+    /// There is work that continues in each iteration until it ends: another thread works for the main
+    /// thread, a job runs in slices, or connections wait or move.
     pub(super) const UNDER_WAY: Reasons = Reasons(1 << 3);
     /// I/O threads run.
     pub(super) const IO_THREADS: Reasons = Reasons(1 << 4);
@@ -48,27 +48,27 @@ impl Reasons {
 pub(super) struct Agenda {
     /// The reasons of the iteration under way.
     pub(super) reasons: Reasons,
-    /// The reasons that hold until something changes, as computed at the end of the last iteration that had
-    /// more reasons than [`Reasons::EACH`] or ended with news.
+    /// The reasons that apply until the state changes, as computed at the end of the last iteration that
+    /// had more reasons than [`Reasons::EACH`] or ended with news.
     pub(super) standing: Reasons,
-    /// Until when the event loop may wait, monotonic ns; computed together with `standing`.
+    /// The time until which the event loop may wait, monotonic ns; computed together with `standing`.
     pub(super) next_ns: u64,
     /// The control plane's epoch, a number that changes with its state, as last seen
     /// (`beside_commands::epoch`).
     pub(super) epoch: u32,
-    /// Something other than a plain command happened that only the main thread knows of.
+    /// Whether an event other than a client's plain command has occurred of which only the main thread knows.
     pub(super) is_news: bool,
 }
 
 impl Default for Agenda {
-    /// Nothing is planned, and the first iteration has news.
+    /// An agenda without a deadline, whose first iteration has all reasons.
     fn default() -> Agenda {
         Agenda { reasons: Reasons::MORE, standing: Reasons::MORE, next_ns: 0, epoch: 0, is_news: true }
     }
 }
 
 impl Agenda {
-    /// Records that something other than a client's plain command happened.
+    /// Records that an event other than a client's plain command has occurred.
     #[inline]
     pub(super) fn note_news(&mut self) {
         self.is_news = true;

@@ -1,4 +1,5 @@
-//! The append-only file in the event loop: opening, appending, news of its thread, closing.
+//! The append-only file in the event loop: opening it, appending to it, handling the news of its thread, and
+//! closing it.
 
 use super::Server;
 use crate::aof::{AofCommand, AofEnding, AofNews};
@@ -10,12 +11,12 @@ use sluice_config::param;
 use sluice_storage::aof::{Folder, History};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The append-only file cannot be opened or made; the log says why.
+/// The append-only file cannot be opened or created; the log has the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct NotOpened;
 
 impl Server {
-    /// Sets the folder that [`Server::open_aof`] gets after the load under way has ended.
+    /// Sets the folder that is passed to [`Server::open_aof`] after the load under way has ended.
     pub fn open_when_loaded(&mut self, folder: Option<Folder>) {
         self.folder_to_open = folder;
     }
@@ -28,7 +29,8 @@ impl Server {
         Ok(())
     }
 
-    /// Opens the append-only file after the data were loaded, if the configuration wants one.
+    /// Opens the append-only file after the data were loaded. Does nothing if there is no folder, because the
+    /// file is off.
     pub fn open_aof(&mut self, folder: Option<Folder>) -> Result<(), NotOpened> {
         let Some(folder) = folder else { return Ok(()) };
         let opened = self.host.open_aof_at_start(&mut self.engine, folder);
@@ -40,7 +42,7 @@ impl Server {
         Ok(())
     }
 
-    /// Calls `what`, a function that logs something about the process.
+    /// Calls `what`, a function that logs facts about the process.
     pub fn say(&mut self, what: fn(&mut Host, &Config)) {
         what(&mut self.host, self.engine.config());
     }
@@ -70,8 +72,8 @@ impl Server {
         match news {
             AofNews::Log(level, line) => self.host.note(level, &line),
             AofNews::Fault(fault) => self.engine.report_aof_fault(fault),
-            // The process ends at once: so far no reply was sent whose effects are not durable, and none is
-            // sent now.
+            // The process ends at once. No reply has been sent whose effects are not durable, and none is
+            // sent any more.
             AofNews::Fatal => std::process::exit(1),
             AofNews::Latency(event, nanos) => self.engine.report_latency(event, nanos, &mut self.host),
             AofNews::IncrBegun(number, begun) => {
@@ -90,11 +92,11 @@ impl Server {
         }
     }
 
-    /// Makes everything executed durable; nothing may be executed after this. Returns whether all of it is
-    /// durable, or there is no append-only file. With a strict file (`is_aof_strict`), the process ends at
-    /// once if that fails.
+    /// Makes the effects of all executed commands durable; no command may be executed after this. Returns
+    /// whether all effects are durable, or there is no append-only file. If they are not, and the file is
+    /// strict (`is_aof_strict`), the process ends at once.
     pub(super) fn close_aof(&mut self) -> bool {
-        // A former append-only file that is still closing comes first, because its data are older.
+        // A former append-only file that is still being closed comes first, because its data are older.
         self.host.await_closing_aof();
         let Some(aof) = &self.host.aof.open else { return true };
         aof.append_all(&mut self.engine);

@@ -1,4 +1,4 @@
-//! New connections: which of them become clients in which iteration, and which are refused.
+//! Decides which new connections become clients in which iteration, and which are refused.
 //!
 //! ```text
 //!  accepted ─┬─ by TLS ──► a handshake on a thread, of `priority-subnets` on one of their own ──► a client
@@ -6,15 +6,17 @@
 //!            └─ any other ──► waits for its turn ───────────────────────────────────────────────► a client
 //! ```
 //!
-//! Invariants: (1) a connection counts for `maxclients` from its accept on, so that no more connections wait
-//! than can become clients, and a connection beyond the bound is refused at once; (2) an iteration accepts at
-//! most [`ACCEPTS_PER_ITERATION`] connections, and makes clients of at most `max-new-connections-per-cycle`
-//! waiting connections and `max-new-tls-connections-per-cycle` completed handshakes: existing clients are
-//! served in between; (3) connections by a unix socket or from `priority-subnets` wait for no turn; (4) all
-//! other connections become clients in the order of their accept, or with TLS, of their completed handshakes.
+//! Invariants: (1) a connection counts for `maxclients` from the moment when it is accepted, so that no more
+//! connections wait than can become clients, and a connection beyond the bound is refused at once; (2) an
+//! iteration accepts at most [`ACCEPTS_PER_ITERATION`] connections, and makes clients of at most
+//! `max-new-connections-per-cycle` waiting connections and `max-new-tls-connections-per-cycle` completed
+//! handshakes: existing clients are served in between; (3) connections through a unix socket or from
+//! `priority-subnets` do not wait for a turn; (4) all other connections become clients in the order in which
+//! they were accepted or, with TLS, in which their handshakes were completed.
 //!
-//! More connections are accepted than become clients because the kernel has one queue for all of them: while
-//! that queue is full, the kernel ignores new connections, and their clients try again a second later.
+//! An iteration accepts more connections than it makes clients, because the kernel has one queue for all new
+//! connections. While that queue is full, the kernel ignores further connections, and their clients try
+//! again a second later.
 
 use super::Server;
 use crate::arrivals::{ACCEPTS_PER_ITERATION, Newcomer};
@@ -40,7 +42,7 @@ impl Server {
         }
     }
 
-    /// Makes clients of the longest-waiting connections, as many as have their turn in an iteration.
+    /// Makes clients of those connections that have waited longest, up to the number for one iteration.
     pub(super) fn take_waiting(&mut self) {
         if self.arrivals.waiting.is_empty() {
             return;
@@ -50,7 +52,8 @@ impl Server {
                 return self.arrivals.waiting.shrink_to(ACCEPTS_PER_ITERATION as usize);
             };
             self.timing.is_busy = true;
-            // Connections that wait for no turn may have taken the last room for clients meanwhile.
+            // Connections that need not wait for a turn may have taken the last free places for clients in
+            // the meantime.
             if let Some(stream) = unless_refused(self, &newcomer.accepted, stream) {
                 admit(self, newcomer, stream, &[], None);
             }
@@ -110,8 +113,8 @@ fn begin_handshake(server: &mut Server, newcomer: Newcomer, stream: Stream) {
     let config = server.engine.config();
     let is_full = taken.leave_no_room_for(&newcomer.accepted, config);
     let Some(context) = server.host.settings.tls.context().cloned().filter(|_| !is_full) else {
-        // A refused connection is closed without an error reply: nothing can be sent before the handshake,
-        // and a handshake is too costly for that.
+        // A refused connection is closed without an error reply, because nothing can be sent before the
+        // handshake, and a handshake would be too costly.
         let rejected = taken.rejected(&newcomer.accepted, config);
         return server.engine.count_rejected(rejected);
     };
@@ -141,8 +144,8 @@ fn end_handshake(server: &mut Server, outcome: HandshakeOutcome<Newcomer>) {
 fn note_handshake_failure(server: &mut Server, reason: &str, origin: &Newcomer) {
     let Accepted { addr, laddr, .. } = &origin.accepted;
     let text = format!("Error accepting a client connection: {reason} (addr={addr} laddr={laddr})");
-    // Any peer that can connect can make handshakes fail, so the number of log lines about failures is
-    // bounded.
+    // The number of log lines about failures is bounded, because any peer that can connect can make
+    // handshakes fail.
     let now_s = server.host.recent().mono_ns / 1_000_000_000;
     let is_told = server.arrivals.handshakes_for(origin).failure_is_told(now_s);
     let level = if is_told { LogLevel::Warning } else { LogLevel::Debug };
@@ -155,7 +158,8 @@ fn connections(server: &Server) -> TakenConnections {
     server.arrivals.taken(server.engine.connections(), of_bus)
 }
 
-/// Returns the connection unless the server refuses it; a refused client gets the reason.
+/// Returns the connection unless the server refuses it. A refused client gets the reason, and its connection
+/// is closed.
 fn unless_refused(server: &mut Server, accepted: &Accepted, stream: Stream) -> Option<Stream> {
     let unguarded = server.engine.default_user_has_no_password();
     let refusal = listen::refusal(accepted, connections(server), server.engine.config(), unguarded);
@@ -165,7 +169,8 @@ fn unless_refused(server: &mut Server, accepted: &Accepted, stream: Stream) -> O
     None
 }
 
-/// Makes a connection a client. `plain` was received already; `names` are those of the client's certificate.
+/// Makes a connection a client. `plain` are bytes that were received during the handshake; `names` are the
+/// names in the client's certificate.
 fn admit(server: &mut Server, newcomer: Newcomer, stream: Stream, plain: &[u8], names: Option<&[Vec<u8>]>) {
     let Newcomer { accepted, unix } = newcomer;
     let fd = stream.number();

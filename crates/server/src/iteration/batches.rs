@@ -1,4 +1,4 @@
-//! Executes the batches of requests of I/O threads, and sends them back with their replies.
+//! Executes the batches of requests from I/O threads, and sends the batches back with their replies.
 
 mod lists;
 
@@ -18,14 +18,14 @@ use sluice_engine::Flow;
 use sluice_session::Closing;
 use sluice_value::Value;
 
-/// The most messages in a group, for whose batches the keys are prefetched together: enough to hide the cache
-/// misses.
+/// Maximum number of messages in a group. The keys of the group's batches are prefetched together. The number
+/// is high enough to hide the cache misses.
 const PREFETCH_BATCHES: usize = 32;
-/// A group of batches is complete once it has this many keys: few enough that their cache lines stay in the
-/// cache.
+/// A group of batches is complete when it has this many keys. The number is low enough that the prefetched
+/// lines stay in the cache.
 const PREFETCH_KEYS: usize = 128;
 
-/// Up to this heap size, a value is freed on the main thread if no I/O thread gets a batch.
+/// A value of up to this many bytes is freed on the main thread if no I/O thread gets a batch.
 const FREED_HERE_BYTES: usize = 64 << 10;
 
 impl Server {
@@ -62,8 +62,8 @@ impl Server {
         self.batches.messages = messages;
     }
 
-    /// Prefetches the keys of a group's batches together, if they have at least two keys and
-    /// `prefetch-batch-max-size` permits that.
+    /// Prefetches the keys of a group's batches together, if there are at least two keys and
+    /// `prefetch-batch-max-size` permits prefetching.
     fn prefetch(&mut self, group: &[ToMain]) {
         if self.engine.limits().prefetch_batch < 2 {
             return;
@@ -90,7 +90,7 @@ impl Server {
         match message {
             ToMain::Batch(batch) => self.execute_batch(batch),
             ToMain::Usage(key, usage) => {
-                // The client has sent something only if the buffer has grown.
+                // The client has sent bytes only if the buffer has grown.
                 let known = self.engine.session(key).map_or(0, |session| session.caller.traffic.input_bytes);
                 if usage.used > known {
                     self.engine.touch_last_interaction(key, self.host.recent());
@@ -104,7 +104,7 @@ impl Server {
         }
     }
 
-    /// Notes that an I/O thread has ended. If the thread still has connections, they are lost: this occurs
+    /// Handles the end of an I/O thread. If the thread still has connections, they are lost. This occurs
     /// only when its event loop has failed.
     fn io_thread_stopped(&mut self, id: IoThreadId, failure: Option<&str>) {
         if self.io_threads.pool.stopped(id) {
@@ -157,13 +157,14 @@ impl Server {
         };
         if self.note_usage(key, batch.usage) {
             // The outcome is `Close`, because the I/O thread must not parse the rest of the batch again
-            // while the order to close is on the way.
+            // while the order to close the connection is being sent.
             batch.outcome = BatchOutcome::Close;
         }
         self.batches.executed.push(batch);
     }
 
-    /// Records the usage of a query buffer of an I/O thread; returns whether the client is ended for it.
+    /// Records the usage of a query buffer that an I/O thread has. Returns whether the client is ended
+    /// because of the usage.
     fn note_usage(&mut self, key: SessionKey, usage: QueryBufUsage) -> bool {
         self.host.note_input(usage.room);
         self.engine.publish_input(key, usage.used, usage.room.saturating_sub(usage.used));
@@ -179,19 +180,19 @@ impl Server {
     }
 
     /// Whether a request of a client is deferred, so that the requests after it wait. False while a debugger
-    /// has stopped a script: the requests after EVAL are for the debugger.
+    /// has stopped a script, because the requests after EVAL are for the debugger.
     pub(super) fn is_deferred(&self, key: SessionKey) -> bool {
         self.engine.session(key).is_some_and(|session| session.waiting.is_some()) && !self.engine.debugs(key)
     }
 
-    /// Frees a value on an I/O thread that gets a batch anyway. If there is none, frees a small value here,
-    /// and a large one on the lazy free thread.
+    /// Frees a value on an I/O thread that gets a batch in any case. If there is no such thread, frees a
+    /// small value here, and a large value on the lazy free thread.
     pub(super) fn free_value(&mut self, value: Value) {
         // The I/O threads take turns, so that none of them frees all values.
         let turn = self.host.shown.io_threads.freed as usize;
         match self.batches.executed.len() {
-            // No batch goes to an I/O thread in this iteration. Freeing a small value here costs less than
-            // a message to the lazy free thread.
+            // No batch is sent to an I/O thread in this iteration. Freeing a small value here costs less
+            // than a message to the lazy free thread.
             0 if value.heap_bytes() <= FREED_HERE_BYTES => drop(value),
             0 => self.free(Garbage::Value(value)),
             n => {
@@ -220,8 +221,8 @@ impl Server {
     }
 
     /// Sends a batch back with its replies, or keeps it until the replies are durable. While a batch is
-    /// kept, nothing is received on its connection, which neither moves nor has another batch. `needs`: the
-    /// position of the append-only file that must be durable before the replies are sent.
+    /// kept, its connection receives nothing, does not move, and has no other batch. `needs`: the position
+    /// of the append-only file that must be durable before the replies are sent.
     fn return_when_durable(&mut self, mut batch: Box<Batch>, needs: u64) {
         let key = batch.key;
         let is_durable = needs <= self.engine.output_bound();
@@ -247,8 +248,8 @@ impl Server {
         self.return_batch(batch);
     }
 
-    /// Continues the kept batch of a client whose output has become durable or grown. Returns whether
-    /// there is one.
+    /// Continues the kept batch of a client whose output has become durable or grown. Returns whether the
+    /// client has a kept batch.
     pub(super) fn go_on_with_kept(&mut self, key: SessionKey) -> bool {
         if self.batches.kept.is_empty() {
             return false;
@@ -261,14 +262,14 @@ impl Server {
     /// Sends a finished batch back to its I/O thread.
     fn return_batch(&mut self, mut batch: Box<Batch>) {
         if batch.outcome == BatchOutcome::Deferred && !self.is_deferred(batch.key) {
-            // The deferred request has ended meanwhile.
+            // The deferred request has ended since it was executed.
             batch.outcome = BatchOutcome::Resumed;
         }
         self.io_threads.pool.send(batch.from, ToIoThread::Reply(batch));
     }
 
     /// Sends published messages to clients of I/O threads. Called before batches and outboxes are sent,
-    /// because the messages were published before those.
+    /// because the messages were published earlier.
     pub(super) fn send_multicasts(&mut self) {
         while let Some(output) = self.engine.take_multicast(&mut self.host) {
             self.host.work.writes += output.receivers;

@@ -19,15 +19,16 @@ use sluice_evloop::{AnyLoop, Event, Interest, Received, SendBuf, Sending, Sent};
 use sluice_storage::plain_error;
 use std::net::{IpAddr, SocketAddr};
 
-/// The most bytes of messages that one write of a link carries.
+/// Maximum number of bytes of messages that are sent in one write of a link.
 const WRITE_BYTES: usize = 64 * 1024;
-/// The most bytes of TLS protocol answers that wait for a write: a correct peer causes far fewer.
+/// Maximum number of bytes of TLS protocol answers that wait for a write. A correct peer causes far fewer.
 const ANSWERS_MAX: usize = 64 * 1024;
 
 impl Server {
     /// Makes this server a cluster node that writes its file through `file`. With `waits`, the node dials
     /// no other node and accepts none before its data are loaded. Until then the node does not answer on
-    /// the bus: if that takes longer than `cluster-node-timeout`, a replica may take over from a primary.
+    /// the bus. If the load takes longer than `cluster-node-timeout`, a replica may take over the role of
+    /// this node.
     pub fn join_cluster(&mut self, file: FileWriter, waits: bool) {
         self.bus.file = Some(file);
         match waits {
@@ -47,8 +48,8 @@ impl Server {
         }
     }
 
-    /// Reports the results of the bus's threads to the engine, carries out the engine's orders until there is
-    /// none left, and begins to send the messages.
+    /// Reports the results of the bus's threads to the engine, carries out the engine's orders until no order
+    /// is left, and begins to send the messages.
     pub(super) fn drive_bus(&mut self) {
         if self.bus.is_on() {
             self.bus_driver().drive();
@@ -76,8 +77,8 @@ impl Server {
         }
     }
 
-    /// Writes the node's file a last time when the server ends; after that another process may lock the
-    /// file (N-21).
+    /// Writes the node's file a last time when the server ends. Then another process may lock the file
+    /// (N-21).
     pub(super) fn end_bus(&mut self) {
         let Some(file) = &mut self.bus.file else { return };
         let Some(text) = self.engine.node().map(Cluster::file_text) else { return };
@@ -94,7 +95,7 @@ struct BusDriver<'a> {
     host: &'a mut Host,
     event_loop: &'a mut AnyLoop,
     spare: &'a mut SpareBuffers,
-    /// The exit status, once the server is to end.
+    /// The exit status, if the server is to end.
     ending: &'a mut Option<i32>,
 }
 
@@ -252,7 +253,8 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Sends the TLS alert that says why a connection ends, if no write is in flight and the socket has room.
+    /// Sends the TLS alert with the reason why a connection ends, if no write is in flight and the socket has
+    /// room.
     fn send_answers_now(&mut self, place: BusPlace) {
         if let Some(link) = self.bus.links.get_mut(place)
             && link.in_flight.is_none()
@@ -262,7 +264,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Drops a connection that has ended, and reports that to the engine.
+    /// Drops a connection that has ended, and reports its end to the engine.
     fn end_link(&mut self, place: BusPlace, reason: &str) {
         let Some(key) = self.drop_link(place) else { return };
         if !reason.is_empty() {
@@ -276,8 +278,8 @@ impl BusDriver<'_> {
         let link = self.bus.links.remove(place)?;
         match link.phase {
             BusLinkPhase::Dialling | BusLinkPhase::Open => self.event_loop.close(link.source),
-            // In these phases the event loop has no socket to close. If the socket is handed over later,
-            // the entry of the connection is not found, and the socket is dropped.
+            // In these phases the event loop has no socket to close. If another part hands the socket
+            // over later, the entry of the connection is not found, and the socket is dropped.
             BusLinkPhase::Held | BusLinkPhase::Leaving | BusLinkPhase::Shaking => {}
         }
         Some(link.key)
@@ -342,8 +344,8 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Makes a connection a link, unless its ends are unknown or the engine refuses it. `plain` was received
-    /// already.
+    /// Makes a connection a link, unless the addresses of its ends are unknown or the engine refuses the
+    /// connection. `plain` are bytes that were received during the handshake.
     fn admit(&mut self, stream: Stream, plain: &[u8]) {
         let Ends { peer: Some(peer), own: Some(own) } = stream.ends() else { return };
         let (peer, own) = (peer.ip().to_canonical(), own.ip().to_canonical());
@@ -355,7 +357,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Attaches a connection to the event loop; messages flow on it from now on.
+    /// Attaches a connection to the event loop, so that messages can be sent and received on it.
     fn attach(&mut self, place: BusPlace, stream: Stream) {
         let event_loop = &mut *self.event_loop;
         let (source, codec) = stream.attach(event_loop, Endpoint::BusLink(place));
@@ -401,7 +403,7 @@ impl BusDriver<'_> {
         }
     }
 
-    /// Starts one write on each link that has bytes to send. The remainder is sent in the next iteration.
+    /// Starts one write on each link that has bytes to send. Remaining bytes are sent in the next iteration.
     fn send_all(&mut self) {
         for place in self.bus.take_ready() {
             self.write(place);

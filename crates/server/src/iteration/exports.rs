@@ -1,5 +1,5 @@
-//! Moves of hash slots from this node: threads make the connections to the targets, and here these
-//! connections become connections of clients.
+//! Moves of hash slots from this node. Threads make the connections to the targets, and this file makes
+//! them connections of clients.
 
 use super::Server;
 use crate::connection::transport::Transport;
@@ -32,7 +32,7 @@ impl Server {
 /// Makes a client of the connection with the target of a slot move.
 fn adopt(server: &mut Server, job: JobName, stream: Stream, rest: &[u8]) {
     if !links::is_wanted(&mut server.engine, job) {
-        // The move has ended meanwhile: the connection is closed by dropping the stream.
+        // The move has ended in the meantime, so the connection is closed by dropping the stream.
         return;
     }
     let (addr, laddr) = stream.ends().shown();

@@ -78,8 +78,8 @@ impl Server {
         }
     }
 
-    /// Makes the main channel the connection of a session once the snapshot is loaded; the session first
-    /// executes the buffered stream.
+    /// Makes the main channel the connection of a session, after the snapshot was loaded. The session
+    /// first executes the buffered stream.
     pub(super) fn stream_from_main_channel(&mut self, main: MainLink) {
         let MainLink { mut transport, buffer, .. } = main;
         // Receiving stops until the buffered stream is executed.
@@ -99,7 +99,7 @@ impl Server {
     pub(super) fn replay_stream(&mut self) {
         let Some(key) = self.primary_link.session() else { return };
         let Some(mut connection) = connection::ConnectionHost::take(self, key) else { return };
-        // While a command of the stream is blocked, the commands after it wait, too.
+        // While a command of the stream is blocked, the commands after it also wait.
         if !matches!(connection.input.state(), InputState::Open | InputState::Large) {
             return connection::ConnectionHost::put(self, connection);
         }
@@ -125,7 +125,7 @@ impl Server {
     }
 
     /// Handles an event of the session that executes the buffered stream. Bytes can arrive although
-    /// receiving has stopped: they are appended to the buffered bytes. An end of the connection is reported
+    /// receiving has stopped; they are appended to the buffered bytes. An end of the connection is reported
     /// again when receiving resumes.
     fn keep_late(&mut self, event: Event) {
         let Some(key) = self.primary_link.session().filter(|_| self.primary_link.replay.is_some()) else {
@@ -164,7 +164,7 @@ impl Server {
                 if matches!(connection.input.state(), InputState::Open | InputState::Large))
     }
 
-    /// Heap bytes of the buffered stream; 0 without one.
+    /// Heap bytes of the buffered stream; 0 if no stream is buffered.
     pub(super) fn stream_buffer_footprint(&self) -> usize {
         let kept = self.primary_link.main.as_ref().and_then(|main| main.buffer.as_ref());
         kept.or(self.primary_link.replay.as_ref()).map_or(0, StreamBuffer::footprint)

@@ -1,4 +1,5 @@
-//! The main thread as an owner of connections: requests are executed where they are received.
+//! The main thread as an owner of connections. It executes requests in the buffer in which they were
+//! received.
 
 use super::turns::ServesInTurns;
 use super::{SENT_BYTES_MAX, SHORT_OUTPUT, Server};
@@ -21,7 +22,7 @@ use sluice_session::Closing;
 const SHARED_FREED_ELSEWHERE: usize = 16;
 
 impl Server {
-    /// Parses and executes `bytes`; returns how many bytes were consumed.
+    /// Parses `bytes` and executes the requests in them. Returns how many bytes were consumed.
     #[inline]
     fn execute(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let key = connection.key;
@@ -72,15 +73,15 @@ impl Server {
         ParseLimits::new(admission, numbers.proto_max_bulk_len as u64, numbers.prefetch_batch)
     }
 
-    /// Notes that the client sent its last request. If no reply waits, the phase `write` ends the client.
+    /// Stops reading after the client's last request. If no reply waits, the phase `write` ends the client.
     #[cold]
     fn shut_input(&mut self, connection: &mut Connection) {
         connection.input.shut();
         self.sockets.ready.push(connection.key);
     }
 
-    /// Executes the complete requests of the query buffer and keeps the rest. The buffer keeps its room,
-    /// because the request is likely to arrive in more pieces.
+    /// Executes the complete requests of the query buffer and keeps the rest. The buffer keeps its
+    /// memory, because the request is likely to arrive in more pieces.
     fn execute_query_buf(&mut self, connection: &mut Connection) {
         let mut query_buf = std::mem::take(&mut connection.input.query_buf);
         let peak = u32::try_from(query_buf.len()).unwrap_or(u32::MAX);
@@ -99,7 +100,8 @@ impl Server {
             self.send_own_output(connection);
         } else {
             // The output stays in the session until the send in flight is over, or the connection has
-            // reached its new owner. The check of the output limit finds a client that reads too slowly.
+            // arrived at its new owner. The check of the output limit detects a client that reads too
+            // slowly.
             self.put(connection);
             self.engine.check_output_limit(key, &mut self.host);
         }
@@ -114,7 +116,7 @@ impl Server {
             self.put(connection);
             match closing {
                 // The limit is checked although nothing can be sent now, because replies that wait for
-                // durability count as output, too.
+                // durability also count as output.
                 Closing::No => self.engine.check_output_limit(key, &mut self.host),
                 Closing::AfterReply | Closing::Now => self.end_client(key),
             }
@@ -151,7 +153,7 @@ impl Server {
         }
     }
 
-    /// Ends a client whose connection is lost: the engine learns of it now, and the socket is closed at
+    /// Ends a client whose connection is lost. The engine is informed now, and the socket is closed at
     /// the end of the iteration.
     pub(super) fn connection_lost(&mut self, key: SessionKey, why: &str) {
         if self.host.log.wants(LogLevel::Verbose)
@@ -183,8 +185,8 @@ impl ServesInTurns for Server {
     }
 
     fn is_short(&self, client: SessionKey) -> bool {
-        // A replica needs no turn: it gets one window of its stream at a time, and WAIT and failovers wait
-        // for its offset.
+        // A replica needs no turn, because it gets one window of its stream at a time, and because WAIT
+        // and failovers wait for its offset.
         self.engine
             .session(client)
             .is_none_or(|session| session.caller.replica.is_some() || session.output_bytes() <= SHORT_OUTPUT)
@@ -220,7 +222,7 @@ impl ConnectionHost for Server {
     #[inline]
     fn process(&mut self, connection: &mut Connection, mut fresh: &[u8]) {
         if self.ending.is_some() {
-            // Nothing more is executed for this client: its last replies are being sent.
+            // No more requests of this client are executed, because its last replies are being sent.
             return;
         }
         loop {
@@ -275,7 +277,8 @@ impl ConnectionHost for Server {
         self.sockets.ready.push(key);
     }
 
-    /// A reply may be the last owner of a large string's pages: many such pages are freed on another thread.
+    /// Takes back a buffer that was sent. A reply may be the last owner of a large string's pages; if there
+    /// are many such pages, another thread frees them.
     #[inline]
     fn recycle(&mut self, buf: SendBuf) {
         // Pages that are also part of a key's value are not freed with the reply, and do not count.
@@ -316,8 +319,8 @@ impl ConnectionHost for Server {
     #[cold]
     fn input_ended(&mut self, mut connection: Box<Connection>) {
         let key = connection.key;
-        // A client that has not read its earlier output gets no more replies and is ended, because the peer
-        // may be gone.
+        // If a client has not read its earlier output, it gets no more replies and is ended, because the
+        // peer may be gone.
         let is_at_rest = connection.output.is_idle() && connection.residence == Residence::Staying;
         if is_at_rest && self.engine.input_ended(key, &mut self.host) {
             connection.input.shut();

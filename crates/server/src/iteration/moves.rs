@@ -7,9 +7,9 @@ use crate::iothreads::{IoThreadId, Moving, ToIoThread};
 use crate::net::Stream;
 use sluice_subscriptions::multicast::OutputGroup;
 
-/// The most connections that begin to move in one iteration.
+/// Maximum number of connections that begin to move in one iteration.
 const SHARE: usize = 100;
-/// The most client slots that one iteration examines for moves.
+/// Maximum number of client slots that one iteration examines for moves.
 const LOOKED_AT: usize = 4096;
 
 /// The output group of the clients of an I/O thread.
@@ -23,8 +23,8 @@ impl Server {
         if !self.io_threads.moves.are_pending() {
             return;
         }
-        // The messages gathered for a group of clients are sent first, because they would not follow a
-        // connection that leaves the group.
+        // The messages gathered for a group of clients are sent first, because a connection that has left
+        // the group would not get them.
         self.send_multicasts();
         let slots = self.sockets.clients.slots();
         let mut begun = 0;
@@ -37,8 +37,8 @@ impl Server {
         }
     }
 
-    /// Begins the move of the client in a slot if the client is to change its owner, and its owner can let it
-    /// go now. Returns whether the move has begun.
+    /// Begins the move of the client in a slot if the connection is to change its owner, and its present
+    /// owner can release it now. Returns whether the move has begun.
     fn begin_move(&mut self, slot: usize) -> bool {
         let link = self.primary_link.session();
         let (pool, moves) = (&self.io_threads.pool, &mut self.io_threads.moves);
@@ -73,24 +73,24 @@ impl Server {
         }
     }
 
-    /// Takes a connection that an I/O thread gives back.
+    /// Takes a connection that an I/O thread returns.
     pub(super) fn returned(&mut self, moving: Moving) {
         let Moving { mut connection, stream } = moving;
         let traffic = std::mem::take(&mut connection.unreported);
         self.count_traffic(connection.key, traffic);
-        // If the client has ended meanwhile, dropping the socket closes it.
+        // If the client has ended during the move, the socket is closed by being dropped.
         if let Some(id) = self.sockets.clients.returned(connection.key) {
             self.io_threads.pool.left(id);
             self.assign_owner(connection, stream);
         }
     }
 
-    /// Gives an owner, an I/O thread or the main thread, to a connection that is in hand
+    /// Chooses an I/O thread or the main thread as the owner of a connection that is in hand
     /// ([`SocketOwner::InHand`]) and whose socket is in no event loop.
     pub(super) fn assign_owner(&mut self, connection: Box<Connection>, stream: Stream) {
         let key = connection.key;
         if !connection.is_at_rest() {
-            // The client was ended during the move: the input received before exceeded the limit.
+            // The client was ended during the move, because the input received before exceeded the limit.
             drop(stream);
             self.put(connection);
             return self.end_client(key);
@@ -103,8 +103,8 @@ impl Server {
         self.sockets.ready.push(key);
     }
 
-    /// Gives a connection in hand to the least busy active I/O thread; the main thread takes it if none is
-    /// active.
+    /// Hands a connection in hand to the least busy active I/O thread. If no I/O thread is active, the
+    /// main thread takes the connection.
     pub(super) fn hand_over(&mut self, mut connection: Box<Connection>, stream: Stream) {
         let Some(id) = self.io_threads.pool.least_loaded() else { return self.take_in(connection, stream) };
         let key = connection.key;

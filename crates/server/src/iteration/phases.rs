@@ -7,15 +7,15 @@
 //!                                             what passes (a thread woke the loop, the time has come)
 //! ```
 //!
-//! Most iterations execute clients' plain commands and nothing else. To ask each phase whether it has work
-//! would cost such an iteration an eighth of all instructions of a GET that arrives alone. So the reasons of
-//! an iteration are one word, and a phase runs if one of its reasons is in the word.
+//! Most iterations execute clients' plain commands and nothing else. Asking each phase whether it has work
+//! would cost such an iteration an eighth of all instructions of a GET that arrives alone. The reasons of an
+//! iteration are therefore bits of one word, and a phase runs if one of its reasons is in the word.
 //!
-//! Invariants: (1) [`PHASES`] is the one place that orders the phases; (2) a phase that is left out has
-//! nothing to do: builds with debug assertions check that (`IterationPhase::has_work`); (3) standing
+//! Invariants: (1) only [`PHASES`] determines the order of the phases; (2) a phase that is left out has
+//! nothing to do, which builds with debug assertions check (`IterationPhase::has_work`); (3) standing
 //! reasons change only in iterations that have more reasons than [`Reasons::EACH`], or that end with
-//! news: such an iteration computes all of them anew at its end; (4) until such an iteration the event
-//! loop's deadline stays the same, because nothing else makes anything due earlier.
+//! news, and such an iteration computes all standing reasons again at its end; (4) until such an
+//! iteration the event loop's deadline stays the same, because nothing else makes any work due earlier.
 
 use super::Server;
 use super::agenda::Reasons;
@@ -30,8 +30,8 @@ struct IterationPhase {
     name: &'static str,
     /// The reasons for which the phase runs; one of them suffices.
     waits_for: Reasons,
-    /// Whether the phase has something to do. Called when the phase is left out, in builds
-    /// with debug assertions.
+    /// Whether the phase has work to do. Called when the phase is left out, in builds with debug
+    /// assertions.
     has_work: fn(&Server) -> bool,
     run: fn(&mut Server),
 }
@@ -45,11 +45,11 @@ const fn phase(
     IterationPhase { name, waits_for, has_work, run }
 }
 
-/// The reasons of work that begins with news and continues until it is over.
+/// The reasons for a phase whose work begins with news and continues until it is done.
 const GOES_ON: Reasons = Reasons::NEWS.or(Reasons::UNDER_WAY);
 
-/// The phases of an iteration in order. Input is executed as it is collected; replies are sent after
-/// that, so that all replies to one client in an iteration are sent together.
+/// The phases of an iteration in order. Requests are executed as they are collected, and replies are sent
+/// later, so that all replies to one client in an iteration are sent together.
 const PHASES: &[IterationPhase] = &[
     phase("collect and execute", Reasons::EACH, always, Server::collect),
     phase("see what else is", Reasons::EACH, always, see_reasons),
@@ -94,8 +94,8 @@ const PHASES: &[IterationPhase] = &[
     phase("close", Reasons::EACH, always, Server::close),
     phase("write", Reasons::EACH, always, Server::write),
     phase("close who failed", Reasons::EACH, always, Server::close),
-    // The bus comes after the end of the engine's iteration (in `write`), because the cron of a cluster
-    // node runs there.
+    // The bus comes after `write`, in which the engine ends its iteration, because the cron of a cluster
+    // node runs at that end.
     phase("drive the bus", Reasons::CLUSTER, |server| server.bus.is_on(), Server::drive_bus),
     phase("flush to I/O threads", Reasons::MORE, |server| server.io_threads.pool.is_running(), Server::flush),
     phase(
@@ -104,7 +104,7 @@ const PHASES: &[IterationPhase] = &[
         |server| server.engine.node().is_some(),
         Server::walk_exports,
     ),
-    // Saving comes after the phase `write`, because a full sync for a replica begins its job there.
+    // Saving comes after the phase `write`, because a full sync for a replica begins its job in that phase.
     phase("save", Reasons::EACH, always, Server::save),
     phase("sample", Reasons::MORE, |server| server.metrics.is_on(), Server::sample),
 ];
@@ -166,12 +166,12 @@ impl Server {
     }
 
     /// The deadline of the wait in the event loop; an I/O thread with a message ends the wait (T-6).
-    /// Unlike I/O threads, the main thread makes no bounded waits to let batches gather: in measurements,
-    /// such waits made each request cost a quarter more.
+    /// Unlike I/O threads, the main thread makes no bounded waits in which more batches could arrive. In
+    /// measurements, such waits made each request cost a quarter more.
     #[inline]
     fn wait_deadline(&mut self) -> Deadline {
         plan(self);
-        // The wait must not block while requests that the engine made after the phase `act` are left.
+        // The wait must not block while there are requests that the engine has made after the phase `act`.
         let more_to_do = self.engine.has_more_to_do()
             || self.engine.has_ready()
             || self.sockets.kept_back != 0
@@ -180,8 +180,8 @@ impl Server {
     }
 }
 
-/// Waits, and runs the phases of an iteration; returns the time at its end, monotonic ns. Errors: the
-/// event loop is broken.
+/// Waits, and runs the phases of an iteration. Returns the time at the end of the iteration, monotonic
+/// ns. Errors: the event loop is broken.
 #[inline]
 fn iterate(server: &mut Server, now_ns: u64) -> std::io::Result<u64> {
     let until = server.wait_deadline();
@@ -244,7 +244,7 @@ fn see_reasons(server: &mut Server) {
 }
 
 /// Plans the next iteration, unless the inputs of the plan are unchanged. The end of the engine's
-/// iteration may have made news: it hands this server's role over, and begins full syncs.
+/// iteration may have made news, because it hands this server's role over and begins full syncs.
 #[inline]
 fn plan(server: &mut Server) {
     let is_plain = server.agenda.reasons == Reasons::EACH

@@ -1,8 +1,8 @@
-//! The connections of the link to the primary: the server as [`LinkTransport`]. Events of the connections
-//! and reports of threads become input of the link.
+//! The connections of the link to the primary. The server implements [`LinkTransport`]; events of the
+//! connections and reports of threads become input of the link.
 //!
-//! Threads wake the event loop when they have a report, so that no report waits for a timer (D-2); ten
-//! times a second the driver passes the time to the link.
+//! Threads wake the event loop when they have a report, so that no report waits for a timer (D-2). Ten
+//! times a second this file passes the time to the link.
 
 use super::Server;
 use crate::connection::input::Receive;
@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// When the link wants the next iteration at the latest, monotonic ns.
+    /// The latest time at which the link needs the next iteration, monotonic ns.
     pub(super) fn link_deadline_ns(&self) -> u64 {
         match self.has_replay() {
             true => 0,
@@ -133,8 +133,8 @@ impl Server {
     }
 
     /// Numbers that change with each receive on the link's connection: received bytes, time in seconds of the
-    /// last receive, and bytes of waiting input. During a download only the first is used, and without a
-    /// receiving connection the last numbers are returned again.
+    /// last receive, and bytes of waiting input. During a download only the received bytes are used. If no
+    /// connection receives, the numbers of the previous call are returned.
     fn last_activity(&self) -> (u64, i64, usize) {
         match &self.primary_link.holder {
             LinkConnection::Receiving(download) => (download.progress().received(), 0, 0),
@@ -248,7 +248,8 @@ impl Server {
         self.link_left(self.primary_link.attempt);
     }
 
-    /// Takes the connection that the event loop has released, with the bytes of the snapshot received so far.
+    /// Takes the connection that the event loop has released, and the bytes of the snapshot that were
+    /// received so far.
     fn take_left(&mut self) -> Result<(Stream, Vec<u8>), String> {
         match std::mem::replace(&mut self.primary_link.holder, LinkConnection::Nobody) {
             LinkConnection::Left(stream, first) => Ok((stream, first)),
@@ -282,8 +283,9 @@ impl Server {
         output.push(bytes);
         let piece = OutputPiece::Output(output);
         let event_loop = &mut self.sockets.event_loop;
-        // The result is not needed. A broken connection is reported by the receive, too. No partial send
-        // remains, because the bytes sent here are few, and the primary answers before more is sent.
+        // The result is not needed, because the receive also reports a broken connection. No partial send
+        // remains, because the bytes sent here are few, and the primary answers before more bytes are
+        // sent.
         let _ = match transport.is_coded() {
             false => Ok(transport.send(event_loop, piece)),
             true => transport.send_coded(event_loop, piece, Vec::new()).sending,
@@ -295,7 +297,7 @@ impl Server {
         add_session_of_link(self, addr, &laddr, number)
     }
 
-    /// Notes that the link's client was closed.
+    /// Handles the end of the link's client.
     pub(super) fn note_link_closed(&mut self, key: SessionKey) {
         if matches!(self.primary_link.holder, LinkConnection::Session(own) if own == key) {
             self.forget_replay(key);
@@ -304,7 +306,7 @@ impl Server {
         }
     }
 
-    /// Whether a client is the link to the primary: its connection stays with the main thread.
+    /// Whether a client is the link to the primary. The link's connection always stays with the main thread.
     pub(super) fn is_link(&self, key: SessionKey) -> bool {
         self.primary_link.session() == Some(key)
     }
@@ -323,11 +325,12 @@ impl Server {
 pub(super) enum Decoded<'a> {
     /// Decoded bytes of the primary.
     Plain(&'a [u8]),
-    /// The connection is over. Holds the reason; empty if the primary has closed it in good order.
+    /// The connection is over. The text is the reason, and empty if the primary has closed the connection
+    /// properly.
     Ended(String),
 }
 
-/// Decodes bytes of a connection of the link, and sends TLS's answers to them.
+/// Decodes bytes of a connection of the link, and sends the answers that TLS requires.
 pub(super) fn decode_on_link<'a>(
     transport: &mut Transport,
     event_loop: &mut AnyLoop,
@@ -341,8 +344,8 @@ pub(super) fn decode_on_link<'a>(
             transport.send_last(event_loop, &answer);
         } else {
             let sending = transport.send_coded(event_loop, OutputPiece::Answer(answer), Vec::new()).sending;
-            // If the record cannot be sent, for example while another send is in flight, the TLS record
-            // sequence lacks it: this connection ends, and the link makes another one.
+            // If the record cannot be sent, for example while another send is in flight, it is missing
+            // from the TLS record sequence. This connection then ends, and the link makes another one.
             if matches!(sending, Ok(Sending::Done(Sent { error: Some(_), .. })) | Err(_)) {
                 return Decoded::Ended("what TLS answers to the primary could not be sent".to_owned());
             }
@@ -556,7 +559,7 @@ impl LinkTransport for Server {
     }
 }
 
-/// Whether this server has offered the primary to take a compressed stream.
+/// Whether this server has told the primary that it accepts a compressed stream.
 fn may_be_packed(config: &Config) -> bool {
     config.choice(param::REPL_COMPRESSION) != ReplCompression::No
 }

@@ -1,11 +1,11 @@
 //! The share of the main thread's time that a save gets.
 //!
-//! While clients work, a save gets between a 24th and a quarter of the time: within these bounds, as much as
-//! keeps the threads that format and write the file busy for half of the time. If the clients leave a
-//! processor free and capturing takes less than a quarter of the time, such a save takes about twice as long
-//! as a save without clients. If the clients use all processors, or the disk is slow, more of the main
-//! thread's time would not help, and the clients keep it. Without clients, slices follow each other
-//! immediately. Times are monotonic nanoseconds.
+//! While clients send commands, a save gets between a 24th and a quarter of the time. Within these bounds,
+//! it gets as much time as keeps the threads that format and write the file busy for half of the time. If
+//! the clients leave a processor free and capturing takes less than a quarter of the time, such a save takes
+//! about twice as long as a save without clients. If the clients use all processors, or the disk is slow,
+//! more of the main thread's time would not help the save, so the clients keep this time. Without clients,
+//! slices follow each other immediately. Times are monotonic nanoseconds.
 //!
 //! ```text
 //!  look (each iteration): is all written that was captured? ──► share of a window in which it was
@@ -13,18 +13,19 @@
 //!                                                                  └ below three eighths: less
 //! ```
 
-/// While clients work, a save gets at least 1/`PARTS_MAX` of the time.
+/// While clients send commands, a save gets at least 1/`PARTS_MAX` of the time.
 const PARTS_MAX: u64 = 24;
-/// While clients work, a save gets at most 1/`PARTS_MIN` of the time. Measured with `behave save`: a third
-/// leaves writers 0.4 to 0.5 of their throughput on two processors, an eighth 0.65.
+/// While clients send commands, a save gets at most 1/`PARTS_MIN` of the time. Measurements with `behave
+/// save` on two processors: if a save gets a third, writers keep 0.4 to 0.5 of their throughput; if it
+/// gets an eighth, they keep 0.65.
 const PARTS_MIN: u64 = 4;
-/// How long the threads' idle time is measured before the share changes.
+/// The time for which the threads' idle time is measured before the share may change.
 const WINDOW_NS: u64 = 10_000_000;
-/// Clients count as working if a command was executed within this time.
+/// Clients count as sending commands if a command was executed within this time.
 const WORKING_NS: u64 = 5_000_000;
-/// A slice shorter than this is not worth its cost: capturing looks at the clock every 10 µs.
+/// A slice shorter than this is not worth its cost, because capturing reads the clock every 10 µs.
 const SLICE_MIN_NS: u64 = 30_000;
-/// The longest time that a slice is given: clients have to wait about as long.
+/// Maximum time of a slice. Clients have to wait for about this time.
 const SLICE_MAX_NS: u64 = 250_000;
 
 /// The pace of one save: when its next slice is due, and how much time the slice may take.
@@ -32,19 +33,19 @@ const SLICE_MAX_NS: u64 = 250_000;
 pub struct SavePace {
     /// When the next slice is due; `None` while there is nothing to capture.
     next_ns: Option<u64>,
-    /// The time that the save may use, as of `seen_ns`. Slices may overdraw it; the next slice waits
-    /// until the time is earned.
+    /// The time that the save may use, computed at `seen_ns`. Slices may use more, so that the value
+    /// becomes negative; the next slice then waits until enough time has passed.
     credit_ns: i64,
     seen_ns: u64,
-    /// The number of commands executed as of the last call of `budget`.
+    /// The number of commands that had been executed at the last call of `budget`.
     commands: u64,
-    /// When `budget` last found that commands had been executed since the call before.
+    /// When `budget` last found that commands had been executed since the previous call.
     worked_ns: u64,
     /// The save gets 1/`parts` of the time.
     parts: u64,
-    /// The time of the present window that has passed.
+    /// The part of the present window that has passed.
     window_ns: u64,
-    /// For how much of `window_ns` the threads of the save had nothing to do.
+    /// The part of `window_ns` in which the threads of the save had nothing to do.
     starved_ns: u64,
 }
 
@@ -64,18 +65,18 @@ impl Default for SavePace {
 }
 
 impl SavePace {
-    /// Whether a save was given or refused time since this value was made.
+    /// Whether `budget` was called since this value was made.
     pub fn has_begun(&self) -> bool {
         self.seen_ns != 0
     }
 
-    /// Until when the event loop may wait; `u64::MAX` without a planned slice.
+    /// The time until which the event loop may wait; `u64::MAX` if no slice is planned.
     pub fn next_ns(&self) -> u64 {
         self.next_ns.unwrap_or(u64::MAX)
     }
 
-    /// The time that a slice may take now; `None` before it is due. `commands`: the number executed since
-    /// the start. `is_starved`: whether everything captured has been written.
+    /// The time that a slice may take now; `None` before the slice is due. `commands`: the number of
+    /// commands executed since the start. `is_starved`: whether all captured entries have been written.
     pub fn budget(&mut self, now_ns: u64, commands: u64, is_starved: bool) -> Option<u64> {
         if std::mem::replace(&mut self.commands, commands) != commands {
             self.worked_ns = now_ns;
@@ -112,9 +113,11 @@ impl SavePace {
         (self.window_ns, self.starved_ns) = (0, 0);
     }
 
-    /// Notes a slice that took from `began_ns` to `now_ns`; with `is_more`, there is more to capture.
+    /// Records a slice that took from `began_ns` to `now_ns`. `is_more`: whether there are more entries to
+    /// capture.
     pub fn end(&mut self, began_ns: u64, now_ns: u64, is_more: bool) {
-        // An overdraft beyond one long slice is forgiven, so that a save never stops for long.
+        // The value does not fall below the negative time of one long slice, so that a save never stops for
+        // long.
         let left = self.credit_ns.saturating_sub_unsigned(now_ns.saturating_sub(began_ns));
         self.credit_ns = left.max(-(SLICE_MAX_NS as i64));
         self.next_ns = is_more.then_some(now_ns);
@@ -128,8 +131,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// The share of a second that slices take, and the share for which the writing thread is busy, when a
-    /// command is executed every `command_every_ns`. Each slice takes 20 µs more than its budget, and gives
-    /// the writing thread work for `work_of_slice` times the slice's own time.
+    /// command is executed every `command_every_ns`. Each slice takes 20 µs more than its budget, and
+    /// causes work for the writing thread that takes `work_of_slice` times the slice's own time.
     fn shares(command_every_ns: u64, work_of_slice: f64) -> (f64, f64) {
         let (mut pace, mut spent, mut busy, mut now, mut busy_until) = (SavePace::default(), 0, 0.0, MS, 0.0);
         while now < 1000 * MS {
@@ -153,8 +156,8 @@ mod tests {
     fn a_save_beside_clients_keeps_the_thread_busy_for_half_of_the_time() {
         for work_of_slice in [2.5, 4.0, 8.0] {
             let (spent, busy) = shares(1_000, work_of_slice);
-            // The bounds are wide, because the state that one look sees counts for all the time since the
-            // look before.
+            // The bounds are wide, because the state that one call of `budget` sees counts for all the
+            // time since the previous call.
             assert!((0.42..0.85).contains(&busy), "{work_of_slice}: {spent}, {busy}");
         }
     }

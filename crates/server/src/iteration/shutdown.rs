@@ -1,4 +1,4 @@
-//! The end of the server: pending replies are sent, then everything is closed.
+//! The end of the server: pending replies are sent, and then sockets and files are closed.
 
 use super::Server;
 use crate::clients::SocketOwner;
@@ -11,12 +11,13 @@ use std::time::Duration;
 
 /// How long the end of the server waits for clients to read their last replies.
 const FINISH_NS_MAX: u64 = 500_000_000;
-/// The time between two checks during that wait.
+/// The time between two checks while the end of the server waits.
 const FINISH_WAIT: Duration = Duration::from_micros(100);
 
 impl Server {
-    /// Ends the server. Returns the exit status: `status`, or at least 1 if the last writes are not in the
-    /// append-only file on disk. Does not return if the process executes its program again (DEBUG RESTART).
+    /// Ends the server. Returns the exit status, which is `status`, or at least 1 if the last writes are
+    /// not in the append-only file on disk. Does not return if the process executes its program again
+    /// (DEBUG RESTART).
     pub(super) fn shut_down(&mut self, mut status: i32) -> i32 {
         if let Some(load) = &self.host.incoming.load {
             load.stop();
@@ -51,13 +52,13 @@ impl Server {
         status
     }
 
-    /// Sends pending output and takes in connections that arrive, until `goes_on` returns false, the deadline
-    /// has passed, or the event loop fails. Nothing more is executed: `ending` is set, and the engine has
-    /// stopped.
+    /// Sends pending output and takes connections that I/O threads return, until `goes_on` returns false, the
+    /// deadline has passed, or the event loop fails. No more commands are executed, because `ending` is set
+    /// and the engine has stopped.
     fn drain_until(&mut self, deadline_ns: u64, goes_on: fn(&Server) -> bool) {
         loop {
             self.flush();
-            // Replies of the last iteration were handed to the event loop already; this hands them
+            // Replies of the last iteration were handed to the event loop already; this call hands them
             // to the kernel.
             let now_ns = self.host.now().mono_ns;
             if self.sockets.event_loop.wait(now_ns, Deadline::PAST).is_err() {
@@ -72,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Whether a connection is between two threads.
+    /// Whether a connection is being moved between two threads.
     fn has_moving_connections(&self) -> bool {
         self.sockets.clients.iter().any(|(_, owner)| match owner {
             SocketOwner::Main(connection) => connection.residence == Residence::Detached,

@@ -13,31 +13,31 @@ pub struct Timing {
     /// When the cron is due.
     pub next_cron_ns: u64,
     next_sample_ns: u64,
-    /// How many requests a receive brings, on average.
+    /// The average number of requests in a receive.
     depth: Depth,
-    /// When a receive brings at least this many requests on average, the event loop may wait a little longer
-    /// for more events (`event-loop-batch-wait-depth`).
+    /// If a receive has at least this many requests on average, the event loop may wait a little longer for
+    /// more events (`event-loop-batch-wait-depth`).
     pub gather_depth: u64,
-    /// Commands executed as of the last call of `learn_depth`.
+    /// Number of commands that had been executed at the last call of `learn_depth`.
     commands: u64,
-    /// Receives made as of the last call of `learn_depth`.
+    /// Number of receives that had been made at the last call of `learn_depth`.
     reads: u64,
 }
 
-/// The least time between two samples of the process's statistics. Reading the allocator's statistics costs
+/// Minimum time between two samples of the process's statistics. Reading the allocator's statistics costs
 /// as much as a hundred commands, and the cron, which takes the samples, runs more often while entries are
 /// compacted.
 const SAMPLE_NS: u64 = 10_000_000;
-/// Weight of the running mean of requests in a receive, against the newest value.
+/// Weight of the running mean of the number of requests in a receive, compared with the newest value.
 const DEPTH_WEIGHT: u64 = 7;
 
 impl Timing {
-    /// Notes the time at which an iteration begins.
+    /// Records the time at which an iteration begins.
     pub fn begin(&mut self, now_ns: u64) {
         self.began_ns = now_ns;
     }
 
-    /// Notes the end of an iteration; returns how long it took if it did any work.
+    /// Records the end of an iteration. Returns how long the iteration took, if it did any work.
     pub fn end(&mut self, now_ns: u64, command_ns: u64, work: &mut Work) -> Option<u64> {
         let spent_ns = now_ns.saturating_sub(self.began_ns);
         let is_busy = std::mem::take(&mut self.is_busy);
@@ -45,9 +45,9 @@ impl Timing {
         is_busy.then_some(spent_ns)
     }
 
-    /// Updates the mean number of requests in a receive; returns whether it is high enough that the event
-    /// loop should wait longer to collect more events. The cost of a wait is small when spread over a
-    /// pipeline's replies; a single reply would be delayed by all of it.
+    /// Updates the mean number of requests in a receive. Returns whether the mean is high enough that the
+    /// event loop should wait longer to collect more events. A wait delays all replies to a pipeline
+    /// together, which is a small cost for each; a single reply would bear the whole delay.
     pub fn learn_depth(&mut self, commands: u64, reads: u64) -> bool {
         let (new, receives) = (commands.saturating_sub(self.commands), reads.saturating_sub(self.reads));
         (self.commands, self.reads) = (commands, reads);
@@ -60,12 +60,12 @@ impl Timing {
         self.began_ns >= self.next_cron_ns
     }
 
-    /// Schedules the next cron `wait_ms` (at least 1) after the begin of this iteration, `began_ns`.
+    /// Schedules the next cron for `wait_ms` (at least 1) after `began_ns`, when this iteration began.
     pub fn plan_cron(&mut self, wait_ms: u64) {
         self.next_cron_ns = self.began_ns + wait_ms.max(1) * 1_000_000;
     }
 
-    /// Whether the process's numbers are to be read; if so, plans the next reading.
+    /// Whether the process's statistics are to be read now. If so, plans the next reading.
     pub fn sample_is_due(&mut self) -> bool {
         let is_due = self.began_ns >= self.next_sample_ns;
         if is_due {

@@ -17,9 +17,9 @@ pub(super) trait ServesInTurns {
 /// Sends to the clients in `ready`; the first `kept` of them have waited for a turn since earlier
 /// iterations. Afterwards `ready` holds the clients that still wait, in order.
 ///
-/// A short output never waits for long ones. Long outputs are sent in the order of their arrival, at least
-/// one in each iteration. Cost: O(1) for each client; a look at its session is needed only while some client
-/// waits.
+/// A short output never waits for long outputs. Long outputs are sent in the order of their arrival, at
+/// least one in each iteration. Cost: O(1) for each client; the client's session is accessed only while some
+/// client waits.
 pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<SessionKey>, kept: usize) {
     let mut waiting = kept;
     for at in kept..ready.len() {
@@ -33,7 +33,7 @@ pub(super) fn send_in_turns<S: ServesInTurns>(sender: &mut S, ready: &mut Vec<Se
     }
     ready.truncate(waiting);
     let mut sent = 0;
-    // At least one of the clients that have waited gets its output, however long the short outputs are in
+    // At least one of the clients that have waited is served, however long the short outputs are in
     // total.
     while sent < waiting && ((sent == 0 && kept > 0) || !sender.is_spent()) {
         sender.send(ready[sent]);
@@ -70,8 +70,8 @@ mod tests {
         }
     }
 
-    /// The sizes that each iteration sends, when clients with outputs of the given sizes become ready; no
-    /// size occurs twice.
+    /// Returns the sizes of the outputs that each iteration sends, if clients with outputs of the given
+    /// sizes become ready. No size may occur twice.
     fn run(iterations: &[&[usize]]) -> Vec<Vec<usize>> {
         let mut fake = Fake { outputs: BTreeMap::new(), sent: Vec::new(), bytes: 0 };
         let (mut ready, mut all) = (Vec::new(), Vec::new());

@@ -16,14 +16,15 @@ pub struct Listeners {
 
 #[derive(Default)]
 struct ListenerSlot {
-    /// How often this slot of the table was used; an event of an earlier listener has another number.
+    /// The number of listeners that have used this slot of the table. An event of an earlier listener has
+    /// another generation.
     generation: u32,
     listener: Option<(Source, Listener)>,
 }
 
 impl Listeners {
-    /// Closes the event loop's listeners that are not wanted, and opens the missing ones.
-    /// Accepted connections stay.
+    /// Closes the event loop's listeners that are not wanted, and adds the missing listeners. Accepted
+    /// connections stay open.
     pub fn replace(&mut self, event_loop: &mut AnyLoop, wanted: Vec<Listener>) {
         let same = |a: &Listener, b: &Listener| Arc::ptr_eq(&a.socket, &b.socket);
         for slot in &mut self.slots {
@@ -65,7 +66,7 @@ impl Listeners {
         self.iter().for_each(|listener| tune(listener, config));
     }
 
-    /// Closes all listeners: no connection is accepted any more.
+    /// Closes all listeners, so that no connection is accepted any more.
     pub fn close(&mut self, event_loop: &mut AnyLoop) {
         for slot in &mut self.slots {
             if let Some((source, listener)) = slot.listener.take() {
@@ -75,11 +76,11 @@ impl Listeners {
     }
 }
 
-/// Ends a listener at once. Closing the socket is not enough on io_uring: an accept in flight holds
-/// the socket until its cancellation is done, and the kernel would go on accepting connections after
-/// the server's end.
+/// Ends a listener at once. Closing the socket is not enough on io_uring, because an accept in flight
+/// holds the socket until its cancellation is done, and the kernel would continue to accept connections
+/// after the server's end.
 fn end(event_loop: &mut AnyLoop, source: Source, listener: &Listener) {
-    // Fails without harm on a socket that has ended.
+    // The call fails without harm if the socket has been shut down already.
     let _ = SockRef::from(&*listener.socket).shutdown(Shutdown::Both);
     event_loop.close(source);
 }

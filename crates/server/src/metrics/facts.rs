@@ -1,11 +1,11 @@
-//! The process's numbers that the endpoint's thread reads itself, to spare the main thread: resident
-//! memory and processor times.
+//! The figures of the process that the endpoint's thread reads itself, so that the main thread need not:
+//! resident memory and processor times.
 
 use sluice_daemon::usage;
 use sluice_numbers::info::sample::MetricsSample;
 
-/// Adds the numbers to a sample from the main thread. Called once for each sample, on its arrival. Cost:
-/// some system calls.
+/// Adds the figures to a sample from the main thread. Called once for each sample, when the sample
+/// arrives. Cost: some system calls.
 pub fn complete(sample: &mut MetricsSample) {
     sample.set_process_numbers(usage::process_numbers());
 }

@@ -2,9 +2,10 @@
 //! sockets and clocks.
 //!
 //! A browser that shows the page sends credentials in a separate header, [`USER_HEADER`], in hexadecimal
-//! digits: a page from elsewhere would need a preflight request for that header, which is always refused.
+//! digits. A page from elsewhere would need a preflight request for that header, and such a request is
+//! always refused.
 //!
-//! Invariants: (1) a request is a head of at most [`HEAD_BYTES_MAX`] bytes and has no body: a request
+//! Invariants: (1) a request is a head of at most [`HEAD_BYTES_MAX`] bytes and has no body; a request
 //! that announces a body is refused, and its connection closed, so that bytes after the head are never
 //! taken for a request that a proxy has not seen; (2) no input causes a panic, or an allocation larger
 //! than the input.
@@ -14,16 +15,17 @@ use sluice_numbers::info::text::MetricsFormat;
 use sluice_numbers::page::details::BasicCredentials;
 use std::net::IpAddr;
 
-/// The most connections at a time.
+/// Maximum number of connections at the same time.
 pub const CONNECTIONS_MAX: usize = 64;
-/// The most bytes of a request's head. Prometheus sends less than one KiB.
+/// Maximum length in bytes of a request's head. Prometheus sends less than one KiB.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// The most headers of a request.
+/// Maximum number of headers of a request.
 pub const HEADERS_MAX: usize = 64;
 /// The header with a user and a password, both in hexadecimal digits, separated by a colon.
 pub const USER_HEADER: &str = "sluice-user";
 /// The header that the page sends with each request. A page from elsewhere would need a preflight request for
-/// it, which is always refused, so no other site can make a visitor's browser send costly requests.
+/// this header, and such a request is always refused, so no other site can make a visitor's browser send
+/// costly requests.
 pub const PAGE_HEADER: &str = "sluice-page";
 
 /// The result of parsing received bytes.
@@ -45,7 +47,7 @@ pub enum ParsedHead {
 /// A request without a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// The requested resource; `None`: there is none under that path.
+    /// The requested resource; `None` if there is no resource at that path.
     pub resource: Option<Resource>,
     /// Whether the reply has no body (HEAD).
     pub is_head: bool,
@@ -59,8 +61,8 @@ pub struct HttpRequest {
     pub is_from_page: bool,
     /// Whether a browser sends the request on behalf of a page, according to the header `Sec-Fetch-Site`.
     pub is_from_some_page: bool,
-    /// Whether the `Host` is an address or localhost, or is missing: it is not a name that a stranger may
-    /// have pointed to this machine.
+    /// Whether the `Host` is an address or localhost, or is missing, and therefore is not a name that a
+    /// stranger may have pointed to this machine.
     pub names_own_host: bool,
     /// The text format that the client prefers.
     pub format: MetricsFormat,
@@ -69,7 +71,7 @@ pub struct HttpRequest {
 /// A resource of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// All numbers, in a text format for machines.
+    /// All metrics, in a text format for machines.
     Metrics,
     /// Keys and memory of each hash slot, for machines.
     SlotMetrics,
@@ -86,7 +88,7 @@ pub enum Resource {
     PageHistory {
         /// Number of the last point that the page has; later points are returned.
         since: u64,
-        /// Begin of the history to which `since` belongs, ms since the epoch.
+        /// When the history to which `since` belongs began, ms since the epoch.
         of: i64,
     },
 }
@@ -109,7 +111,7 @@ impl Resource {
     }
 }
 
-/// The resource under a path. A new resource needs an arm here and an arm in `EndpointThread::answer`.
+/// The resource at a path. A new resource needs an arm here and an arm in `EndpointThread::answer`.
 fn resource_of(path: &str) -> Option<Resource> {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let value = |name: &str| {
@@ -157,7 +159,7 @@ impl HttpStatus {
         }
     }
 
-    /// The header that a reply of this status must have, with its line end; empty for most.
+    /// The header that a reply of this status must have, with its line end; empty for most statuses.
     fn header(self) -> &'static str {
         match self {
             HttpStatus::Unauthorized => "WWW-Authenticate: Bearer realm=\"metrics\"\r\n",
@@ -167,7 +169,7 @@ impl HttpStatus {
     }
 }
 
-/// Parses the head of a request. Cost: a pass over the bytes.
+/// Parses the head of a request. Cost: one pass over the bytes.
 pub fn head(bytes: &[u8]) -> ParsedHead {
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -192,7 +194,7 @@ fn request(parsed: &httparse::Request<'_, '_>) -> Result<HttpRequest, HttpStatus
         let first = found.next();
         found.next().map_or(Ok(first), |_| Err(HttpStatus::BadRequest))
     };
-    // No request has a body here; a request that might have one ends the connection.
+    // This endpoint serves no request with a body. A request that might have a body ends the connection.
     if all("transfer-encoding").next().is_some() {
         return Err(HttpStatus::BadRequest);
     }
@@ -243,7 +245,7 @@ fn unhex(digits: &[u8]) -> Option<Box<[u8]>> {
     if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
-/// Whether a `Host` needs no name server: an address, or `localhost`.
+/// Whether no name server is needed for a `Host`, because it is an address or `localhost`.
 fn is_own_host(value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return false };
     let text = text.trim();
@@ -264,8 +266,8 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-/// The format that a client prefers: OpenMetrics if the client accepts it no less than the older one,
-/// Prometheus; else Prometheus.
+/// The format that a client prefers: OpenMetrics if the client's preference for it is at least that for
+/// the older Prometheus format, and otherwise the Prometheus format.
 fn format_of<'a, 'h: 'a>(accept: impl Iterator<Item = &'a Header<'h>>) -> MetricsFormat {
     let (mut open_metrics, mut text) = (0, 0);
     for range in accept.flat_map(words) {
@@ -301,8 +303,8 @@ fn thousandths(text: &str) -> u32 {
     (quality.clamp(0.0, 1.0) * 1000.0) as u32
 }
 
-/// Whether a request's token is the right one. The time that this takes does not depend on where
-/// the two differ.
+/// Whether a request's token is correct. The time of the comparison does not depend on where the two
+/// tokens differ.
 pub fn is_token(wanted: &[u8], shown: &[u8]) -> bool {
     let mut differs = wanted.len() ^ shown.len();
     for (at, byte) in shown.iter().enumerate() {

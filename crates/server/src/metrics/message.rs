@@ -11,9 +11,9 @@ use std::sync::mpsc;
 
 /// The settings with which the endpoint is served.
 pub struct MetricsSettings {
-    /// The listening sockets; empty: the endpoint is off.
+    /// The listening sockets; empty if the endpoint is off.
     pub listeners: Vec<Listener>,
-    /// The token that a request for metrics must have; `None`: no token is required.
+    /// The token that a request for metrics must have; `None` if no token is required.
     pub token: Option<Box<[u8]>>,
     /// The TLS context; `None` for plain HTTP.
     pub tls: Option<Context>,
@@ -32,9 +32,9 @@ pub enum ToEndpoint {
 
 /// The endpoint thread's link to the main thread.
 pub(super) struct MainThread {
-    /// Shared with `EndpointLink::wanted`.
+    /// The flag that is also `EndpointLink::wanted`.
     pub wanted: Arc<AtomicBool>,
-    /// What the page needs in a sample; sent before `wanted` is set.
+    /// Sends the data that the page needs with a sample, before `wanted` is set.
     pub ask: mpsc::Sender<PageAsk>,
     pub waker: Waker,
 }
@@ -46,7 +46,7 @@ impl MainThread {
             // The send fails if the endpoint is ending.
             let _ = self.ask.send(page);
         }
-        // Pairs with `MetricsEndpoint::wants_sample`, which acquires what was sent before.
+        // Pairs with `MetricsEndpoint::wants_sample`, which acquires the request that was sent before.
         self.wanted.store(true, Ordering::Release);
         self.waker.wake();
     }

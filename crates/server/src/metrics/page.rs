@@ -1,9 +1,10 @@
 //! The page for people: one file of HTML, CSS and JavaScript, which loads nothing from elsewhere and
 //! cannot change anything on the server.
 //!
-//! A header limits what the browser may do with the page: run the one script and apply the one style
-//! sheet in the file, identified by their hashes, show images from `data:` addresses, and request data from
-//! this server. No name of a client or key can inject a script into the page.
+//! A header limits what the browser may do with the page. It may run the only script and apply the only
+//! style sheet in the file, which the header identifies by their hashes, show images from `data:`
+//! addresses, and request data from this server. No name of a client or key can inject a script into the
+//! page.
 
 use super::http::HttpContent;
 use base64ct::{Base64, Encoding};
@@ -20,7 +21,7 @@ pub(super) struct PageFile {
 }
 
 impl PageFile {
-    /// Builds the headers. Cost: hashes of the script and the style sheet.
+    /// Builds the headers. Cost: computing hashes of the script and the style sheet.
     pub fn new() -> PageFile {
         let hash = |tag: &str| {
             let digest = Digest::of(inside(PAGE, tag).as_bytes());
@@ -53,7 +54,7 @@ fn inside<'p>(page: &'p str, tag: &str) -> &'p str {
 mod tests {
     use super::*;
 
-    /// Bound of the page's size in bytes.
+    /// Maximum size of the page in bytes.
     const PAGE_BYTES_MAX: usize = 60 * 1024;
 
     #[test]

@@ -1,12 +1,13 @@
-//! The samples that the endpoint's thread keeps: the last one with the texts made of it, and a quarter of
-//! an hour of points for the page's charts.
+//! The samples that the endpoint's thread keeps: the last one with the texts made of it, and the points
+//! of the last quarter of an hour for the page's charts.
 //!
-//! Invariants: (1) for requests, a sample is requested at most once a second, however many requests
-//! arrive, and not again before the main thread has answered; for the history, once in five seconds. A
-//! sample for the history serves only the requests that were waiting when it arrived, so that a scrape
-//! gets numbers from before the scrape only if another scrape has requested them; (2) each sample is
-//! formatted at most once as text of each format, and once as JSON for each result of checking credentials,
-//! but again for each request of slot sizes; (3) a history has at most [`POINTS_MAX`] points.
+//! Invariants: (1) for requests, a sample is requested at most once a second, however many requests arrive,
+//! and not again before the main thread has answered; for the history, a sample is requested once in five
+//! seconds. A sample for the history serves only the requests that were waiting when it arrived, so that a
+//! scrape gets a sample from before the scrape only if another scrape has requested that sample; (2) each
+//! sample is formatted at most once as text of each format, and at most once as JSON for each result of
+//! checking credentials; slot sizes are formatted for each request; (3) a history has at most
+//! [`POINTS_MAX`] points.
 
 use super::http::{HttpRequest, Resource};
 use sluice_base::Now;
@@ -18,13 +19,13 @@ use sluice_numbers::page::json::PageJson;
 use std::collections::VecDeque;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Age up to which a sample answers a request at once.
+/// A sample that is younger than this answers a request at once.
 pub(super) const SAMPLE_NS_MAX: u64 = SECOND_NS;
 /// Time between two points of the history.
 pub(super) const POINT_NS: u64 = 5 * SECOND_NS;
-/// The most points in the history: a quarter of an hour.
+/// Maximum number of points in the history, which is enough for a quarter of an hour.
 pub(super) const POINTS_MAX: usize = 180;
-/// For this time after the page has requested its data, each sample includes them.
+/// For this time after the page has requested its data, each sample includes the page's data.
 const LOOK_NS: u64 = 10 * SECOND_NS;
 
 /// The last sample and the history of the endpoint's thread.
@@ -36,7 +37,7 @@ pub(super) struct Samples {
     is_for_history: bool,
     pub count: u64,
     pub history: HistoryPoints,
-    /// Until when the page counts as being watched.
+    /// The time until which the page counts as being shown in a browser.
     page_until_ns: u64,
 }
 
@@ -47,7 +48,7 @@ enum AwaitedSample {
     Nothing,
     /// A sample for the history.
     ForHistory,
-    /// A sample for requests, with what the page needs.
+    /// A sample for requests, with the data that the page needs.
     ForRequests(PageAsk),
 }
 
@@ -57,7 +58,7 @@ pub(super) struct KeptSample {
     pub at_ns: u64,
     unix_ms: i64,
     details: Option<Box<PageDetails>>,
-    /// The credentials that `details` has results for, in the same order.
+    /// The credentials for which `details` has results, in the same order.
     credentials: Vec<BasicCredentials>,
     looks_at_keys: bool,
     /// Whether slot sizes were requested with the sample.
@@ -65,10 +66,10 @@ pub(super) struct KeptSample {
     /// Whether the page's data were requested with the sample.
     looks_at_page: bool,
     /// Whether the sample was made for the history, and the requests that were waiting when it arrived are
-    /// answered. Later requests are answered with it only if no other sample comes in time.
+    /// answered. Later requests are answered with this sample only if no other sample arrives in time.
     is_for_history: bool,
     texts: [Option<String>; 2],
-    /// JSON of the page, by the result of checking the credentials.
+    /// The page's data as JSON, by the result of checking the credentials.
     json: Vec<(Option<JudgedCredentials>, String)>,
 }
 
@@ -79,12 +80,13 @@ pub(super) struct HistoryPoints {
     totals: Option<HistoryTotals>,
     due_ns: u64,
     next_id: u64,
-    /// Begin of the thread, ms since the epoch: it identifies the history that a point's number belongs to.
+    /// When the thread began, ms since the epoch. This time identifies the history to which a point's number
+    /// belongs.
     begun_ms: i64,
 }
 
 impl Samples {
-    /// Whether a waiting request can be answered at `now_ns`, with the last sample or without any.
+    /// Whether a waiting request can be answered at `now_ns`, with the last sample or without a sample.
     pub fn serves(&self, request: &HttpRequest, now_ns: u64) -> bool {
         match request.resource {
             Some(Resource::Page | Resource::PageHistory { .. }) | None => true,
@@ -98,14 +100,15 @@ impl Samples {
         }
     }
 
-    /// The last sample if it is recent enough for a new request, and not kept as one for the history.
+    /// The last sample if it is recent enough for a new request, and is not marked as a sample for the
+    /// history.
     pub fn young(&self, now_ns: u64) -> Option<&KeptSample> {
         let is_young = |last: &&KeptSample| now_ns.saturating_sub(last.at_ns) < SAMPLE_NS_MAX;
         self.last.as_ref().filter(is_young).filter(|last| !last.is_for_history)
     }
 
-    /// When the next sample is to be requested; `None` while one is requested already. `is_waited_for`:
-    /// some request is waiting.
+    /// When the next sample is to be requested; `None` while a requested sample has not arrived.
+    /// `is_waited_for`: whether a request is waiting.
     pub fn due_ns(&self, is_waited_for: bool) -> Option<u64> {
         if !matches!(self.asked, AwaitedSample::Nothing) {
             return None;
@@ -115,8 +118,8 @@ impl Samples {
         Some(if is_waited_for { again_ns } else { self.history.due_ns.max(again_ns) })
     }
 
-    /// Notes that a sample is requested. Returns what the sample needs beyond the numbers, for the `waiting`
-    /// requests and the page; `None` if nothing.
+    /// Records that a sample is requested. Returns the further data that the `waiting` requests and the page
+    /// need with the sample; `None` if they need none.
     pub fn ask<'r>(
         &mut self,
         waiting: impl Iterator<Item = &'r HttpRequest>,
@@ -136,7 +139,7 @@ impl Samples {
                 ask.credentials.push(shown.clone());
             }
         }
-        // The page's data are requested with a history sample, too, so that there are data to show if the
+        // The page's data are also requested with a history sample, so that there are data to show if the
         // main thread then hangs.
         ask.looks_at_page = now_ns < self.page_until_ns;
         self.asked = match is_for_history {
@@ -175,8 +178,8 @@ impl Samples {
         self.is_for_history = is_for_history;
     }
 
-    /// Marks the last sample once the waiting requests are answered: a history sample answers no later
-    /// request, unless the request has waited too long for another sample.
+    /// Marks the last sample after the waiting requests were answered. A history sample answers a later
+    /// request only if the request has waited too long for another sample.
     pub fn keep(&mut self) {
         if let Some(last) = &mut self.last {
             last.is_for_history = self.is_for_history;
@@ -185,8 +188,8 @@ impl Samples {
 }
 
 impl HistoryPoints {
-    /// Begins the history: the first point comes with the first sample, which is requested after
-    /// `POINT_NS` at the latest.
+    /// Begins the history. The first sample, which is requested after `POINT_NS` at the latest, gives the
+    /// first point.
     pub fn begin(&mut self, now: Now) {
         (self.due_ns, self.begun_ms) = (now.mono_ns + POINT_NS, now.unix_ms());
     }
@@ -221,7 +224,8 @@ impl KeptSample {
         self.texts[index].get_or_insert_with(|| sample.text(format))
     }
 
-    /// Keys and memory of each hash slot, as text; no slots if the sample has no slot sizes.
+    /// Number of keys and memory of each hash slot, as text; the text has no slots if the sample has no slot
+    /// sizes.
     pub fn slots_text(&self, format: MetricsFormat) -> String {
         let look = self.details.as_ref().and_then(|details| details.slot_look.clone());
         slot_sizes_text(&look.unwrap_or_default(), format)
@@ -232,8 +236,8 @@ impl KeptSample {
         self.details.as_ref()?.judged.get(index).copied()
     }
 
-    /// The page's data as JSON for the given credentials. A sample that was not made for the page has
-    /// only its numbers.
+    /// The page's data as JSON for the given credentials. For a sample that was not made for the page,
+    /// the JSON has no further details.
     pub fn json(&mut self, credentials: Option<&BasicCredentials>) -> &str {
         let judged = credentials.and_then(|shown| self.judged(shown));
         let made = self.json.iter().position(|(of, _)| *of == judged);

@@ -1,12 +1,14 @@
 //! The thread of the metrics endpoint: connections, their deadlines, and the replies to requests.
 //!
-//! Invariants: (1) there are at most [`CONNECTIONS_MAX`] connections; if all are taken, a new one replaces
-//! the connection that has been without a request for longest, or else the one that has been reading its
-//! reply for longest, so that silent strangers do not block others; if all wait for a sample, it is refused;
+//! Invariants: (1) there are at most [`CONNECTIONS_MAX`] connections. If all are taken, a new connection
+//! replaces the connection that has been without a request for longest. If each has a request, it replaces
+//! the connection whose client has been reading its reply for longest, so that silent strangers do not block
+//! others. If all wait for a sample, the new connection is refused;
 //! (2) every connection has a deadline in every state: for the head of a request, for a sample from the main
 //! thread, for reading a reply, for the next request, and for the client's end after the last reply; (3) a
-//! connection keeps at most the bytes of one head while a request waits or a reply is sent, and a reply as
-//! far as the socket has not taken it. `samples.rs` decides when the main thread is asked for a sample.
+//! connection keeps at most the bytes of one head while a request waits or a reply is sent, and the bytes of
+//! the reply that the socket has not taken yet. `samples.rs` decides when the main thread is asked for a
+//! sample.
 
 use super::facts;
 use super::http::{
@@ -41,13 +43,14 @@ pub(super) const IDLE_NS_MAX: u64 = 120 * SECOND_NS;
 pub(super) const REPLY_NS_MAX: u64 = 10 * SECOND_NS;
 /// How long a connection is kept after its last reply, so that the client can read the reply.
 const LINGER_NS_MAX: u64 = SECOND_NS;
-/// How long a request waits for a sample before it is answered with the last one.
+/// How long a request waits for a new sample before it is answered with the last sample.
 pub(super) const ANSWER_NS_MAX: u64 = SECOND_NS / 2;
-/// How long a request for the page's data waits for a sample. The time is longer, because a sample that is
-/// already on its way may lack the data, which then come with the next one.
+/// How long a request for the page's data waits for a sample. This time is longer, because a sample that
+/// was requested earlier may lack the data, so that only the next sample has them.
 pub(super) const PAGE_ANSWER_NS_MAX: u64 = 2 * SECOND_NS;
 
-/// Starts the thread; returns the sender of its messages. The thread wakes `main` when it wants a sample.
+/// Starts the thread. Returns the sender of messages to the thread. The thread wakes `main` when it wants a
+/// sample.
 ///
 /// # Errors
 /// The thread, or its event loop, cannot be started.
@@ -71,7 +74,7 @@ struct EndpointThread {
     page: PageFile,
     table: Vec<HttpSlot>,
     samples: Samples,
-    /// Number of requests for `/metrics` that were answered or failed for lack of a sample.
+    /// Number of requests for `/metrics` that were answered, or failed because there was no sample.
     scrapes: u64,
     /// Number of requests and connections that were refused, and of connections closed to make room for
     /// others.
@@ -91,7 +94,7 @@ struct HttpConnection {
     tls: Option<Session>,
     /// Received bytes that are not a complete head yet.
     input: Vec<u8>,
-    /// Bytes to be sent after the send in flight.
+    /// Bytes that are to be sent after the send in flight.
     output: Vec<u8>,
     is_sending: bool,
     /// Whether the client has ended its sending side.
@@ -108,7 +111,7 @@ enum HttpState {
     Reading,
     /// A request of the connection waits for a sample.
     Waiting(HttpRequest),
-    /// A reply is being sent; afterwards the connection stays open or ends.
+    /// A reply is being sent. `stays`: whether the connection stays open afterwards.
     Replying { stays: bool },
     /// The sending side was shut down; received bytes are ignored.
     Ending,
@@ -193,7 +196,7 @@ impl EndpointThread {
                 self.receive(key, &chunk, now_ns);
                 self.event_loop.give_back(chunk);
             }
-            // A client that has sent a request and then ended its sending side is answered all the same.
+            // A client that has sent a request and then ended its sending side still gets the reply.
             (Some(Endpoint::Client(key)), Event::Received { received: Received::Eof, .. }) => {
                 let waits = self.connection(key).is_some_and(|connection| {
                     matches!(connection.state, HttpState::Waiting(_) | HttpState::Replying { .. })
@@ -230,8 +233,8 @@ impl EndpointThread {
             Some(Err(_)) => return,
         };
         let Some(slot) = self.free_slot() else {
-            // The new connection is refused, because each of the others has a request that waits for a
-            // sample.
+            // The new connection is refused, because each of the other connections has a request that
+            // waits for a sample.
             self.refused += 1;
             return;
         };
@@ -254,8 +257,8 @@ impl EndpointThread {
         });
     }
 
-    /// A slot for a new connection: a free one, or that of a connection that is closed for it; `None` if the
-    /// requests of all connections wait for a sample.
+    /// A slot for a new connection: a free slot, or the slot of a connection that is closed for the new one;
+    /// `None` if the requests of all connections wait for a sample.
     fn free_slot(&mut self) -> Option<usize> {
         if let Some(slot) = self.table.iter().position(|slot| slot.connection.is_none()) {
             return Some(slot);
@@ -352,7 +355,7 @@ impl EndpointThread {
         }
     }
 
-    /// Answers a request, at once or after the main thread's next sample.
+    /// Answers a request at once, or lets it wait for the main thread's next sample.
     fn take_up(&mut self, key: SessionKey, now_ns: u64) {
         let Some(HttpConnection { state: HttpState::Waiting(request), .. }) = self.connection(key) else {
             return;
@@ -449,7 +452,7 @@ impl EndpointThread {
             return http::say(HttpStatus::Unavailable, NO_ANSWER, form);
         };
         let numbers = EndpointNumbers {
-            // Read each time, because the limit may change while the process runs.
+            // The limit is read each time, because it may change while the process runs.
             memory_limit: sluice_daemon::usage::memory_limit().unwrap_or(0),
             age_ns: now_ns.saturating_sub(last.at_ns),
             waited_ns,
@@ -499,13 +502,13 @@ impl EndpointThread {
         }
     }
 
-    /// Queues and sends a reply; `stays`: the connection stays open afterwards.
+    /// Queues and sends a reply. `stays`: whether the connection stays open afterwards.
     fn reply(&mut self, key: SessionKey, bytes: Vec<u8>, stays: bool, now_ns: u64) {
         let Some(connection) = self.connection(key) else { return };
         let is_encoded = match &mut connection.tls {
             Some(session) => session.send([bytes.as_slice()].into_iter(), &mut connection.output).is_ok(),
             None => {
-                // The buffer is taken as it is if no output waits, which is nearly always so.
+                // If no output waits, which is nearly always the case, the buffer is taken without a copy.
                 match connection.output.is_empty() {
                     true => connection.output = bytes,
                     false => connection.output.extend_from_slice(&bytes),
@@ -553,8 +556,8 @@ impl EndpointThread {
         }
     }
 
-    /// Shuts down the sending side of a connection. The socket is not closed at once: if the client then sent
-    /// more bytes, the kernel would discard the reply.
+    /// Shuts down the sending side of a connection. The socket is not closed at once, because the kernel
+    /// would discard the reply if the client then sent more bytes.
     fn end(&mut self, key: SessionKey, now_ns: u64) {
         let Some(connection) = self.connection(key) else { return };
         let source = connection.source;
@@ -567,7 +570,7 @@ impl EndpointThread {
         self.event_loop.shutdown(source, Shutdown::Write);
     }
 
-    /// Handles connections whose deadline has passed: a waiting request is answered with the last sample,
+    /// Handles connections whose deadline has passed. A waiting request is answered with the last sample;
     /// other connections are closed.
     fn end_late(&mut self, now_ns: u64) {
         let late = self.connections().filter(|(_, connection)| connection.deadline_ns <= now_ns);
@@ -591,7 +594,7 @@ impl HttpConnection {
         matches!(self.state, HttpState::Waiting(_))
     }
 
-    /// Keeps received bytes; returns false if there are too many. The first byte of a further request
+    /// Keeps received bytes. Returns false if there are too many. The first byte of a further request
     /// starts that request's deadline.
     fn keep(&mut self, bytes: &[u8], now_ns: u64) -> bool {
         match self.state {
@@ -600,7 +603,7 @@ impl HttpConnection {
                 self.deadline_ns = self.deadline_ns.min(now_ns + HEAD_NS_MAX);
             }
             HttpState::Reading => {}
-            // Requests that arrive before an earlier one is answered share the room of one head.
+            // All requests that arrive before an earlier request is answered share the room of one head.
             HttpState::Waiting(_) | HttpState::Replying { .. } => {
                 if self.input.len() + bytes.len() > HEAD_BYTES_MAX {
                     return false;

@@ -1,8 +1,9 @@
-//! Transforms the bytes of a connection between the socket and the rest of the server: TLS, and the
-//! compression of a primary's stream (`unpacking.rs`).
+//! Codecs, which transform the bytes of a connection between the socket and the rest of the server: for
+//! TLS, and for the compression of a primary's stream (`unpacking.rs`).
 //!
-//! A codec belongs to the holder of the connection and moves along with it: [`super::Stream`] carries it,
-//! `Transport` uses it in an event loop, [`super::BlockingStream`] on a thread.
+//! A codec belongs to the holder of the connection and moves with the connection. It is part of a
+//! [`super::Stream`], and is used by `Transport` in an event loop and by [`super::BlockingStream`] on a
+//! thread.
 
 use sluice_tls::{Buffers, Session};
 use std::fmt;
@@ -10,18 +11,18 @@ use std::fmt;
 /// Transforms a connection's bytes.
 pub trait Codec: Send + fmt::Debug {
     /// Decodes bytes from the socket: appends plain bytes for the server to `buffers.plain`, and protocol
-    /// bytes that must be sent to the peer to `buffers.answer`. An incomplete TLS record or compressed frame
-    /// is held back.
+    /// bytes that must be sent to the peer to `buffers.answer`. The bytes of an incomplete TLS record or
+    /// compressed frame are kept until it is complete.
     ///
     /// # Errors
-    /// The bytes are invalid: the connection ends with this reason. The bytes in `buffers.answer` are
-    /// sent before, if the socket has room.
+    /// The bytes are invalid. The error is the reason with which the connection ends. The bytes in
+    /// `buffers.answer` are sent before it ends, if the socket has room.
     fn decode(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<PeerSide, String>;
 
-    /// Appends the parts, encoded, to `out`.
+    /// Encodes the parts and appends the result to `out`.
     ///
     /// # Errors
-    /// Nothing more can be sent: the connection ends with this reason.
+    /// Nothing more can be sent. The error is the reason with which the connection ends.
     fn encode(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), String>;
 
     /// Whether the peer has sent its closing message.
@@ -30,7 +31,7 @@ pub trait Codec: Send + fmt::Debug {
     /// Appends the closing message for the peer.
     fn end(&mut self, out: &mut Vec<u8>);
 
-    /// Heap bytes of the boxed codec.
+    /// Bytes of heap memory of the boxed codec.
     fn footprint(&self) -> usize;
 }
 
@@ -59,8 +60,8 @@ impl TlsCodec {
         Box::new(TlsCodec { session, unread: Vec::new(), peer_has_ended })
     }
 
-    /// The codec of a session in which this server is the client: a server sends nothing before a
-    /// request, so `unread` has bytes only if the other server is no Sluice or Valkey.
+    /// The codec of a session in which this server is the client. Sluice and Valkey send nothing before a
+    /// request, so `unread` has bytes only if the peer is another kind of server.
     pub fn with_unread(session: Session, unread: Vec<u8>) -> Box<dyn Codec> {
         Box::new(TlsCodec { session, unread, peer_has_ended: false })
     }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The index is a slot in the table of the kind. The generation distinguishes the successive users of a
-//! slot: it shows the receiver of an event that the event's connection is gone. A new kind is a variant
-//! here, with its number, and an arm of the `match` in `take_other_event` (`iteration.rs`).
+//! slot. It shows the code that gets an event whether the event's connection is gone. A new kind is a
+//! variant here, with its number, and an arm of the `match` in `take_other_event` (`iteration.rs`).
 //!
 //! A client has the kind 0, so that an I/O thread, whose event loop has only clients, need not
 //! check the kind.
@@ -17,28 +17,28 @@
 use sluice_base::SessionKey;
 use sluice_evloop::Token;
 
-/// The connection or socket that an event is about.
+/// The connection or socket to which an event belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A client's connection, by the session's key. On the threads of handshakes and of the metrics endpoint:
+    /// A client's connection, by the session's key. On the threads of handshakes and of the metrics endpoint,
     /// a connection in the thread's own table.
     Client(SessionKey),
     /// A socket on which the main thread, or the metrics endpoint, accepts connections.
     Listener {
         /// The slot in the table of listeners.
         slot: u32,
-        /// Number of this use of the slot.
+        /// A number that is different for each use of the slot.
         generation: u32,
     },
     /// A connection of the replication link to the primary, while the link itself handles its events. Later
     /// the connection may become a client's.
     PrimaryLink {
-        /// Which of the link's connections.
+        /// Which of the link's connections this is.
         channel: LinkChannel,
         /// The lower 32 bits of the link's attempt number.
         attempt: u32,
     },
-    /// The socket that signal handlers write to.
+    /// The socket to which signal handlers write.
     Signal,
     /// A connection of the cluster's bus.
     BusLink(BusPlace),
@@ -49,21 +49,22 @@ pub enum Endpoint {
 pub struct BusPlace {
     /// The slot in the table.
     pub slot: u32,
-    /// Number of this use of the slot.
+    /// A number that is different for each use of the slot.
     pub generation: u32,
 }
 
 /// A connection of the link to the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkChannel {
-    /// The connection of the handshake: the only one, or the main channel of a dual-channel sync.
+    /// The connection of the handshake. It is the only connection, or the main channel of a dual-channel
+    /// sync.
     Main,
     /// The connection that only transfers a snapshot.
     Snapshot,
 }
 
 impl Endpoint {
-    /// The most clients at a time: an index has 24 bits.
+    /// Maximum number of clients at the same time. It is limited because an index has 24 bits.
     pub const CLIENTS_MAX: usize = 16_000_000;
 
     const CLIENT: u8 = 0;
@@ -88,8 +89,8 @@ impl Endpoint {
         Token(u64::from(kind) << 56 | u64::from(index & INDEX_MAX) << 32 | u64::from(generation))
     }
 
-    /// The endpoint that a token names; `None` if no [`Endpoint::token`] has made the token. Cost for a
-    /// client: a comparison and two shifts.
+    /// The endpoint that a token names; `None` if no [`Endpoint::token`] has made the token. Cost for the
+    /// token of a client: one comparison and two shifts.
     #[inline(always)]
     pub fn of(token: Token) -> Option<Endpoint> {
         if token.0 >> 56 == u64::from(Self::CLIENT) {
@@ -124,7 +125,7 @@ impl Endpoint {
     }
 }
 
-/// The largest index: 24 bits.
+/// The largest index, which has 24 bits.
 const INDEX_MAX: u32 = (1 << 24) - 1;
 
 const _: () = assert!(Endpoint::CLIENTS_MAX < INDEX_MAX as usize);

@@ -1,5 +1,5 @@
-//! TLS handshakes of clients and of cluster bus links. A separate thread does them, because a signature
-//! takes up to a millisecond.
+//! TLS handshakes of clients and of cluster bus links. A separate thread performs them, because a
+//! signature takes up to a millisecond.
 //!
 //! ```text
 //!  accepted ──Begin──► the thread's event loop: bytes ⇄ session ──established──► detached ──Established──► a client's connection
@@ -7,12 +7,13 @@
 //! ```
 //!
 //! Invariants: (1) a connection in its handshake belongs to the thread alone, by value; (2) the thread's
-//! table is bounded: a client counts for `maxclients` from its accept on, and handshakes of the bus are
-//! limited to `HANDSHAKES_MAX`; (3) a handshake ends after the time given to [`Handshakes::on`], however
-//! slowly it progresses; (4) the bytes that arrived with the handshake's last packet travel with the
-//! connection, and later bytes wait in the kernel until the connection is served: nothing is decoded here
-//! without a bound; (5) where processors are short, the clients' handshake thread gets a third of the time
-//! that other threads get, so that new connections do not delay connected clients.
+//! table is bounded, because a client counts for `maxclients` from the moment when it is accepted, and
+//! handshakes of the bus are limited to `HANDSHAKES_MAX`; (3) a handshake ends after the time that was
+//! passed to [`Handshakes::on`], however slowly it progresses; (4) the bytes that arrived with the
+//! handshake's last packet are passed on with the connection, and later bytes wait in the kernel until the
+//! connection is served, so that the number of bytes decoded here is bounded; (5) if there are too few
+//! processors, the clients' handshake thread gets a third of the time that other threads get, so that new
+//! connections do not delay connected clients.
 
 use crate::net::{Endpoint, Stream, TlsCodec, send_now};
 use crate::threads::{self, Thread};
@@ -47,7 +48,7 @@ pub struct NewHandshake<T> {
     pub context: Context,
     /// This server's part in the handshake.
     pub role: HandshakeRole,
-    /// Which name of a client's certificate is wanted, if any.
+    /// The field of a client's certificate whose names are requested, if any.
     pub field: Option<NameField>,
     /// The main thread's data about the connection, returned with the outcome.
     pub origin: T,
@@ -78,13 +79,13 @@ pub enum HandshakeOutcome<T> {
 
 /// The main thread's side of the handshakes under way.
 pub struct Handshakes<T> {
-    /// The name and processors of the thread.
+    /// The kind of the thread, which determines its name and processors.
     row: Thread<'static>,
     /// How long one handshake may take.
     at_most: Duration,
     thread: Option<HandshakeLink<T>>,
     in_progress: usize,
-    /// A second of the monotonic clock, and how many handshakes failed in it.
+    /// A second of the monotonic clock, and the number of handshakes that have failed in that second.
     told: (u64, u32),
 }
 
@@ -94,18 +95,19 @@ struct HandshakeLink<T> {
 }
 
 impl<T: Send + 'static> Handshakes<T> {
-    /// No handshakes and no thread yet: the first handshake starts the thread. Each handshake
-    /// may take `at_most`.
+    /// A value without handshakes and without a thread. The first handshake starts the thread. Each
+    /// handshake may take `at_most`.
     pub fn on(row: Thread<'static>, at_most: Duration) -> Handshakes<T> {
         Handshakes { row, at_most, thread: None, in_progress: 0, told: (0, 0) }
     }
 
-    /// How many handshakes are under way.
+    /// Number of handshakes under way.
     pub fn in_progress(&self) -> usize {
         self.in_progress
     }
 
-    /// Counts a failure; returns whether it should be logged as a warning: at most [`TOLD_MAX`] a second.
+    /// Counts a failed handshake. Returns whether the failure should be logged as a warning, which is true at
+    /// most [`TOLD_MAX`] times a second.
     pub fn failure_is_told(&mut self, now_s: u64) -> bool {
         if self.told.0 != now_s {
             self.told = (now_s, 0);
@@ -114,22 +116,22 @@ impl<T: Send + 'static> Handshakes<T> {
         self.told.1 <= TOLD_MAX
     }
 
-    /// Begins a handshake; `main` is woken when it is over.
+    /// Begins a handshake. `main` is woken when the handshake is over.
     ///
     /// # Errors
-    /// The thread of the handshakes, or its event loop, cannot be started. The connection is closed then.
+    /// The thread of the handshakes, or its event loop, cannot be started. The connection is then closed.
     pub fn begin(&mut self, begin: NewHandshake<T>, main: Waker) -> io::Result<()> {
         let running = match &mut self.thread {
             Some(running) => running,
             none => none.insert(start(self.row, self.at_most, main)?),
         };
-        // The result, whether the kernel had to be asked to wake the thread, is not needed.
+        // The result only says whether the kernel had to be asked to wake the thread.
         let _ = running.sender.send(begin);
         self.in_progress += 1;
         Ok(())
     }
 
-    /// The next finished handshake. Cost: a comparison while none is under way.
+    /// The result of the next finished handshake. Cost: one comparison while no handshake is under way.
     pub fn take(&mut self) -> Option<HandshakeOutcome<T>> {
         if self.in_progress == 0 {
             return None;
@@ -140,7 +142,7 @@ impl<T: Send + 'static> Handshakes<T> {
                 Some(outcome)
             }
             Err(mpsc::TryRecvError::Empty) => None,
-            // The thread's event loop has failed, and its connections are closed: the next handshake
+            // The thread's event loop has failed, and its connections are closed. The next handshake
             // starts another thread.
             Err(mpsc::TryRecvError::Disconnected) => {
                 (self.thread, self.in_progress) = (None, 0);
@@ -182,7 +184,7 @@ struct HandshakeThread<T> {
     main: Waker,
     table: Vec<HandshakeSlot<T>>,
     free: Vec<u32>,
-    /// Deadlines of the handshakes, in the order of their begin.
+    /// Deadlines of the handshakes, in the order in which the handshakes began.
     deadlines: VecDeque<(u64, SessionKey)>,
     buffers: Buffers,
 }
@@ -198,13 +200,13 @@ struct PendingHandshake<T> {
     session: Session,
     field: Option<NameField>,
     origin: T,
-    /// Encoded bytes to be sent after the send in flight.
+    /// Encoded bytes that are to be sent after the send in flight.
     waiting: Vec<u8>,
     is_sending: bool,
-    /// Whether the peer has sent anything, or this server has dialled the peer. Until then, the first
-    /// received byte must be that of a TLS handshake.
+    /// Whether the peer has sent any bytes, or this server has dialled the peer. If not, the next
+    /// received byte must be the first byte of a TLS handshake.
     has_begun: bool,
-    /// The peer has sent its closing message after its first requests.
+    /// Whether the peer has sent its closing message after its first requests.
     peer_has_ended: bool,
     /// Decoded bytes of the client's first requests.
     plain: Vec<u8>,
@@ -221,7 +223,7 @@ impl<T> PendingHandshake<T> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HandshakeStage {
     Shaking,
-    /// The handshake is over; the connection is released when everything was sent.
+    /// The handshake is over, and the connection is released when all waiting bytes were sent.
     Established,
     /// The event loop was asked to release the socket.
     Leaving,
@@ -317,8 +319,8 @@ impl<T> HandshakeThread<T> {
                     Err(reason) => self.fail(key, reason),
                 }
             }
-            // The end of an established connection is ignored here: the connection is passed on with its
-            // first requests, and the next event loop reports the end again.
+            // The end of an established connection is ignored here, because the connection is passed on
+            // with its first requests, and the next event loop reports the end again.
             Event::Received { received: Received::Eof, .. } if !self.is_shaking(key) => {}
             Event::Received { received: Received::Eof, .. } => self.fail(key, CLOSED.to_owned()),
             Event::Received { received: Received::Failed(error), .. } => self.fail(key, plain_error(&error)),
@@ -348,7 +350,7 @@ impl<T> HandshakeThread<T> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let result = match self.handshake(key) {
             None => Ok(()),
-            // No alert is sent: a peer that does not speak TLS would take the alert for garbage.
+            // No alert is sent, because a peer that does not use TLS could not interpret it.
             Some(handshake) if handshake.is_other_than_tls(bytes) => {
                 Err("the client does not speak TLS".to_owned())
             }
@@ -365,8 +367,9 @@ impl<T> HandshakeThread<T> {
                         handshake.peer_has_ended |= received.closed;
                         if handshake.session.is_established() && handshake.stage == HandshakeStage::Shaking {
                             handshake.stage = HandshakeStage::Established;
-                            // Receiving stops, because a client that does not read the last flight keeps
-                            // the connection here, and may send any amount of data meanwhile.
+                            // Receiving stops, because a client that does not read the last messages of
+                            // the handshake keeps the connection here, and could send any amount of data
+                            // in this time.
                             let source = handshake.source;
                             self.event_loop.recv_stop(source);
                         }
@@ -410,7 +413,7 @@ impl<T> HandshakeThread<T> {
         }
     }
 
-    /// Ends a connection; a waiting alert is sent if the socket has room.
+    /// Ends a connection. A waiting alert is sent if the socket has room.
     fn fail(&mut self, key: SessionKey, reason: String) {
         let Some(handshake) = self.take(key) else { return };
         let PendingHandshake { source, waiting, origin, .. } = handshake;
@@ -432,7 +435,7 @@ impl<T> HandshakeThread<T> {
     }
 
     fn report(&self, outcome: HandshakeOutcome<T>) {
-        // The send fails once the server ends.
+        // The send fails when the server is ending.
         if self.reports.send(outcome).is_ok() {
             self.main.wake();
         }
@@ -441,13 +444,13 @@ impl<T> HandshakeThread<T> {
 
 /// The first byte of a TLS client's first record.
 const HANDSHAKE: u8 = 0x16;
-/// How long a client's handshake may take. Some clients connect first and begin the handshake with
-/// their first command: a pool of connections that was filled at the client's start may stay unused
-/// for many seconds.
+/// How long a client's handshake may take. Some clients connect first and begin the handshake with their
+/// first command, so a pool of connections that was filled at the client's start may stay unused for many
+/// seconds.
 pub const CLIENT_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
 /// How long the handshake of a cluster bus link may take.
 pub const NODE_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// The most failures that are logged as warnings in one second.
+/// Maximum number of failures that are logged as warnings in one second.
 const TOLD_MAX: u32 = 10;
 const CLOSED: &str = "the other end closed the connection during the handshake";
 

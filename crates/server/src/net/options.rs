@@ -1,5 +1,5 @@
-//! Socket options of connections. `Stream::connect` and `Stream::dial` set those of the connections that this
-//! server makes.
+//! Socket options of connections. For connections that this server makes, `Stream::connect` and
+//! `Stream::dial` set the options.
 
 use socket2::{SockRef, Socket, TcpKeepalive};
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ pub fn tune_listener(socket: &Socket, keepalive_s: i64) {
     let _ = socket.set_keepalive(keepalive_s > 0);
     if keepalive_s > 0 {
         let seconds = keepalive_s as u64;
-        // Three probes within the interval after one interval of silence, as in the reference.
+        // After one interval of silence, three probes are sent within the next interval, as in the reference.
         let probes = TcpKeepalive::new()
             .with_time(Duration::from_secs(seconds))
             .with_interval(Duration::from_secs((seconds / 3).max(1)))
@@ -22,8 +22,8 @@ pub fn tune_listener(socket: &Socket, keepalive_s: i64) {
     }
 }
 
-/// Makes the kernel fill packets, at the price of a delay. Meant for a replica, which receives a stream and
-/// does not answer it. A unix socket has no packets and is not changed.
+/// Makes the kernel fill packets, at the price of a delay. This is meant for a replica, which receives a
+/// stream and does not answer the commands in it. A unix socket has no packets and is not changed.
 pub fn fill_packets(socket: BorrowedFd<'_>) {
     let _ = SockRef::from(&socket).set_tcp_nodelay(false);
 }

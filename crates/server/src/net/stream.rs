@@ -1,4 +1,5 @@
-//! A connected socket, TCP or unix: its current holder, and how the holder reads and writes it.
+//! A connected TCP or unix socket. The type shows which part of the server currently holds the socket, and
+//! how this part reads and writes.
 //!
 //! ```text
 //!  accepted ─┐            ┌─ attach ──► the event loop (`Transport`, a link's `Source`) ── Detached ─┐
@@ -7,19 +8,19 @@
 //!  dial ─────┘   (attached before there is a connection, and watched until there is)
 //! ```
 //!
-//! Invariants: (1) a stream has one holder, by value; a stream sent to another thread is gone here; (2) a
-//! [`Stream`] is nonblocking and on its way between two holders: nothing is read from it, and only a
-//! keep-alive or a last text is written to it; (3) bytes are read and written by the event loop that the
-//! stream was attached to, or by the one
-//! thread that has the [`BlockingStream`]; (4) beside that thread, the holder of the [`StreamRemote`] may
-//! end the connection, which ends the thread's wait, and may send a keep-alive while the thread writes
-//! nothing; (5) received bytes that were not read travel beside the stream, with the same holder; (6) the
-//! peer sees the end when the last holder drops the stream.
+//! Invariants: (1) a stream has one holder, by value; a thread that sends a stream to another thread no
+//! longer has it; (2) a [`Stream`] is nonblocking and is being passed between two holders: nothing is
+//! read from it, and only a keep-alive or a last text is written to it; (3) bytes are read and written by
+//! the event loop to which the stream was attached, or by the single thread that has the
+//! [`BlockingStream`]; (4) in addition to that thread, the holder of the [`StreamRemote`] may end the
+//! connection, which ends the thread's wait, and may send a keep-alive while the thread writes nothing;
+//! (5) received bytes that were not read are passed on together with the stream; (6) the peer sees the end
+//! when the last holder drops the stream.
 //!
-//! A TLS connection carries its [`Codec`] along: `attach` gives it to the `Transport`, and a
+//! The [`Codec`] of a TLS connection moves with the stream: `attach` passes it to the `Transport`, and a
 //! [`BlockingStream`] reads and writes through it. A [`StreamRemote`] shares it under a lock, because a
-//! keep-alive must be encoded too; (7) bytes are sent in the order of encoding: the encoding thread holds
-//! the lock until the kernel has the bytes.
+//! keep-alive must also be encoded. Invariant (7): bytes are sent in the order in which they were
+//! encoded, because the encoding thread holds the lock until the kernel has the bytes.
 
 use super::{Codec, Endpoint, PeerSide, TlsCodec};
 use nix::errno::Errno;
@@ -35,7 +36,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A connection between two holders. Dropping it closes the connection.
+/// A connection that is being passed between two holders. Dropping this value closes the connection.
 #[derive(Debug)]
 pub struct Stream {
     socket: Fd,
@@ -52,7 +53,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Asks the system for the addresses of an open socket.
+    /// Gets the addresses of an open socket from the system.
     pub fn of(socket: BorrowedFd<'_>) -> Ends {
         let socket = SockRef::from(&socket);
         let show = |address: io::Result<SockAddr>| address.ok().and_then(|address| address.as_socket());
@@ -72,9 +73,10 @@ pub struct ConnectPlan {
     /// Name or address of the target.
     pub host: String,
     pub port: u16,
-    /// The address that the connection is made from; empty: any.
+    /// The local address from which the connection is made; empty for any address.
     pub source: String,
-    /// How long connecting to each address of the host may take, and then the TLS handshake.
+    /// How long connecting to each address of the host may take, and how long the TLS handshake may take
+    /// after that.
     pub timeout: Duration,
     /// The TLS context; `None` for a plain connection.
     pub tls: Option<Context>,
@@ -87,7 +89,8 @@ impl Stream {
         Stream { socket: socket.into(), codec: None }
     }
 
-    /// A connection that an event loop has released; its codec is elsewhere, or it has none.
+    /// A connection that an event loop has released. The connection has no codec, or the caller keeps the
+    /// codec.
     pub fn detached(socket: Fd) -> Stream {
         Stream { socket, codec: None }
     }
@@ -102,8 +105,8 @@ impl Stream {
         self.codec.is_some()
     }
 
-    /// Tries the addresses of the host one after the other. Blocks: names are looked up, and hosts
-    /// may not answer.
+    /// Connects to the first address of the host at which this succeeds. The call blocks, because names
+    /// are looked up, and hosts may not answer.
     ///
     /// # Errors
     /// The error of the last address, or of the name lookup.
@@ -122,15 +125,16 @@ impl Stream {
         Err(last)
     }
 
-    /// Begins a connection without waiting: the socket becomes writable when the connection is made or has
-    /// failed ([`Stream::dialled`]). `source` is the address that the connection is made from; empty: any.
+    /// Begins a connection without waiting. The socket becomes writable when the connection is made or has
+    /// failed ([`Stream::dialled`]). `source` is the local address from which the connection is made;
+    /// empty for any address.
     ///
     /// # Errors
     /// An error that the system reports at once.
     pub fn dial(address: SocketAddr, source: &str) -> io::Result<Stream> {
         let socket = socket_for(address, source)?;
         socket.set_nonblocking(true)?;
-        // Set before the connection is made, because the first message is sent at once.
+        // The option is set before the connection is made, because the first message is sent at once.
         socket.set_tcp_nodelay(true)?;
         match socket.connect(&address.into()) {
             Ok(()) => {}
@@ -143,7 +147,7 @@ impl Stream {
     /// The result of [`Stream::dial`], for a socket that has become writable.
     ///
     /// # Errors
-    /// The reason that there is no connection.
+    /// The reason why there is no connection.
     pub fn dialled(socket: BorrowedFd<'_>) -> io::Result<()> {
         SockRef::from(&socket).take_error()?.map_or(Ok(()), Err)
     }
@@ -156,7 +160,7 @@ impl Stream {
         Ok(Stream { socket: OwnedFd::from(socket).into(), codec: None })
     }
 
-    /// Does the client's side of a TLS handshake. Blocks for about `timeout` at most.
+    /// Performs the client's side of a TLS handshake. Blocks for at most about `timeout`.
     ///
     /// # Errors
     /// An error of the system, a timeout, or a peer that is not accepted.
@@ -197,16 +201,16 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Attaches the socket to an event loop, whose events carry this endpoint. Returns the codec, if there is
-    /// one; the caller must pass all bytes through it.
+    /// Attaches the socket to an event loop, whose events for the socket name this endpoint. Returns the
+    /// codec, if there is one. The caller must pass all bytes through the codec.
     pub fn attach(self, event_loop: &mut AnyLoop, endpoint: Endpoint) -> (Source, Option<Box<dyn Codec>>) {
         (event_loop.attach(self.socket, endpoint.token()), self.codec)
     }
 
-    /// Gives the connection to one thread, which blocks in reads and writes.
+    /// Makes the connection one for a single thread, which blocks in reads and writes.
     ///
     /// # Errors
-    /// An error of the system; the connection is closed then.
+    /// An error of the system. The connection is then closed.
     pub fn block(self) -> io::Result<BlockingStream> {
         SockRef::from(&self.socket).set_nonblocking(false)?;
         let coded = self.codec.map(|codec| Coded {
@@ -240,7 +244,7 @@ impl Stream {
                 &coded
             }
         };
-        // If the peer has left no room, or is gone, the text is lost.
+        // If the socket has no room, or the peer is gone, the text is lost.
         send_now(self.socket.as_fd(), bytes);
     }
 
@@ -251,7 +255,7 @@ impl Stream {
     }
 }
 
-/// A socket bound to the address `source`; a text that is no address means any.
+/// A socket bound to the address `source`. If `source` is not an address, the socket is not bound.
 fn socket_for(address: SocketAddr, source: &str) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if let Ok(source) = source.parse::<IpAddr>() {
@@ -260,8 +264,8 @@ fn socket_for(address: SocketAddr, source: &str) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A connection that one thread reads and writes, blocking. The connection is closed once the stream and
-/// its [`StreamRemote`], if any, are dropped.
+/// A connection that one thread reads and writes with blocking calls. The connection is closed when the
+/// stream and its [`StreamRemote`], if any, are dropped.
 #[derive(Debug)]
 pub struct BlockingStream {
     socket: Fd,
@@ -277,20 +281,20 @@ struct Coded {
     codec: SharedCodec,
     /// Decoded bytes, some of which may have been read.
     plain: Vec<u8>,
-    /// How many bytes at the start of `plain` were returned by `read` already.
+    /// Number of bytes at the start of `plain` that `read` has returned already.
     read: usize,
     /// Buffer for encoded bytes from the socket.
     received: Vec<u8>,
     has_ended: bool,
 }
 
-/// A panic that poisons the lock ends the process anyway.
+/// Locks the codec. The lock is never poisoned, because a panic ends the process.
 fn lock(codec: &SharedCodec) -> MutexGuard<'_, Option<Box<dyn Codec>>> {
     codec.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl BlockingStream {
-    /// Sets how long a read or a write may wait; [`Duration::MAX`]: without end.
+    /// Sets how long a read or a write may wait; [`Duration::MAX`] for no limit.
     ///
     /// # Errors
     /// An error of the system, or a time of zero.
@@ -320,11 +324,11 @@ impl BlockingStream {
 
     /// Releases the connection from the thread. Decoded bytes that were not read are appended to `rest`.
     pub fn release(self, rest: &mut Vec<u8>) -> Stream {
-        // The socket was nonblocking before, so this cannot fail.
+        // The socket was nonblocking before, so this call cannot fail.
         let _ = SockRef::from(&self.socket).set_nonblocking(true);
         let codec = self.coded.and_then(|coded| {
             rest.extend_from_slice(&coded.plain[coded.read..]);
-            // From now on, a [`StreamRemote`] that still exists has no codec to encode with.
+            // From now on, a [`StreamRemote`] that still exists has no codec with which it could encode.
             lock(&coded.codec).take()
         });
         Stream { socket: self.socket, codec }
@@ -376,7 +380,7 @@ impl Read for BlockingStream {
 impl Write for BlockingStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(coded) = &self.coded else { return write_some(&self.socket, bytes) };
-        // The lock is held until everything was sent: invariant 7.
+        // The lock is held until all bytes were sent (invariant 7).
         let mut codec = lock(&coded.codec);
         let Some(codec) = codec.as_deref_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
         let part = &bytes[..bytes.len().min(WRITTEN_BYTES)];
@@ -401,7 +405,7 @@ pub struct StreamRemote {
 impl StreamRemote {
     /// Ends the connection, so that a read of the owning thread returns at once.
     pub fn end(&self) {
-        // Fails without harm on a connection that has ended.
+        // The call fails without harm if the connection has ended.
         let _ = SockRef::from(&self.socket).shutdown(Shutdown::Both);
     }
 
@@ -410,8 +414,8 @@ impl StreamRemote {
         match &self.codec {
             None => keep_alive(self.socket.as_fd(), None),
             Some(codec) => {
-                // If the owning thread holds the lock, it is either writing, which keeps the connection
-                // alive, too, or decoding for a moment, and a later call succeeds. If the codec is gone, the
+                // If the owning thread holds the lock, it is either writing, which also keeps the connection
+                // alive, or decoding for a moment, so that a later call succeeds. If the codec is gone, the
                 // thread has released the connection.
                 if let Ok(mut codec) = codec.try_lock()
                     && let Some(codec) = codec.as_deref_mut()
@@ -428,8 +432,8 @@ fn keep_alive(socket: BorrowedFd<'_>, codec: Option<&mut (dyn Codec + 'static)>)
         send_now(socket, b"\n");
         return;
     };
-    // Nothing is encoded without room, because encoded bytes must be sent whole, or no later record can be
-    // decoded.
+    // Nothing is encoded without room in the socket, because encoded bytes must be sent completely, or no
+    // later record can be decoded.
     if has_room(socket) {
         let mut out = Vec::new();
         if codec.encode(&[b"\n"], &mut out).is_ok() {
@@ -438,12 +442,12 @@ fn keep_alive(socket: BorrowedFd<'_>, codec: Option<&mut (dyn Codec + 'static)>)
     }
 }
 
-/// Sends without waiting for room; returns how many bytes the kernel took.
+/// Sends bytes without waiting for room. Returns how many bytes the kernel has taken.
 pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> usize {
     send(socket.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL).unwrap_or(0)
 }
 
-/// Whether the kernel takes a short text at once: the kernel reports a socket as writable if a third of
+/// Whether the kernel takes a short text at once. The kernel reports a socket as writable if a third of
 /// its buffer is free.
 fn has_room(socket: BorrowedFd<'_>) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::POLLOUT)];
@@ -468,16 +472,16 @@ fn write_all(socket: &Fd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes received at once during a handshake.
+/// Maximum number of bytes received at once during a handshake.
 const HANDSHAKE_BYTES: usize = 16 * 1024;
-/// Encoded bytes that a thread receives at once.
+/// Maximum number of encoded bytes that a thread receives at once.
 const RECEIVED_BYTES: usize = 256 * 1024;
-/// Plain bytes that a thread encodes at once.
+/// Maximum number of plain bytes that a thread encodes at once.
 const WRITTEN_BYTES: usize = 256 * 1024;
 
 #[cfg(test)]
 impl<S: Into<OwnedFd>> From<S> for Stream {
-    /// A socket of a test, made nonblocking.
+    /// Makes a stream of a test's socket, which becomes nonblocking.
     fn from(socket: S) -> Stream {
         let socket: OwnedFd = socket.into();
         SockRef::from(&socket).set_nonblocking(true).expect("an open socket");

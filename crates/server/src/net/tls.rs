@@ -1,8 +1,8 @@
 //! TLS as configured: certificate files are read, validated and made into a [`Context`] for new connections.
 //!
-//! Invariants: (1) a context in force was validated as a whole: an invalid file leaves the previous
-//! context in force; (2) a connection keeps the context with which it began; (3) a reload that began
-//! before a change of the configuration has no effect.
+//! Invariants: (1) a context in force was validated as a whole; if a file is invalid, the previous
+//! context stays in force; (2) a connection keeps the context with which it began; (3) a reload that
+//! began before a change of the configuration has no effect.
 
 use crate::threads::Thread;
 use sluice_base::{HashSeed, LogLevel, siphash13};
@@ -31,10 +31,11 @@ pub struct TlsState {
     fingerprint: u64,
     /// Hash of the settings and file names, without the files' contents.
     settings: u64,
-    /// The previous context, for a CONFIG SET that is rolled back: the files may have changed since.
+    /// The previous context, in case a CONFIG SET is rolled back, because its files may have changed since
+    /// then.
     before: Option<Box<TlsInForce>>,
     reload: Option<Receiver<Reloaded>>,
-    /// When the files are checked next, in seconds of the monotonic clock; 0: not planned yet.
+    /// When the files are checked next, in seconds of the monotonic clock; 0 if no check is planned yet.
     next_look_s: u64,
 }
 
@@ -63,7 +64,7 @@ impl TlsState {
         self.context.clone().filter(|_| self.of_links)
     }
 
-    /// The context for MIGRATE's connections; `None` for plain ones.
+    /// The context for MIGRATE's connections; `None` for plain connections.
     pub fn context_of_migrations(&self) -> Option<Context> {
         self.context.clone().filter(|_| self.of_migrations)
     }
@@ -77,7 +78,7 @@ impl TlsState {
     /// context is in force afterwards.
     ///
     /// # Errors
-    /// The fault, as text for the log. The previous context stays in force.
+    /// The fault, as a text for the log. The previous context stays in force.
     pub fn apply(&mut self, config: &Config, storage: &dyn Storage) -> Result<(), String> {
         // The result of a reload in the background is dropped, because the reload belongs to the previous
         // configuration.
@@ -96,7 +97,7 @@ impl TlsState {
                 self.before = before;
                 next
             }
-            // This is the rollback of a change: the previous context is put in force again.
+            // This is the rollback of a change, so the previous context is put in force again.
             (Err(_), Some(before)) if before.settings == settings && self.settings != settings => *before,
             (Err(reason), before) => {
                 self.before = before;
@@ -156,7 +157,7 @@ impl TlsState {
         let (plan, storage, before) = (TlsPlan::of(config), storage.clone(), self.fingerprint);
         let (sender, receiver) = channel();
         let started = Thread::TlsReload.start(move || {
-            // The send fails if the configuration has changed meanwhile.
+            // The send fails if the configuration has changed during the check.
             if sender.send(plan.reload(storage.as_ref(), before)).is_ok() {
                 waker.wake();
             }
@@ -205,7 +206,7 @@ pub fn is_wanted_by_metrics(config: &Config) -> bool {
     config.int(param::METRICS_PORT) != 0 && config.bool(param::METRICS_TLS)
 }
 
-/// The name of a client's certificate that selects a user; `None`: no name does.
+/// The field of a client's certificate whose names select a user; `None` if certificates select no user.
 pub fn name_field(config: &Config) -> Option<NameField> {
     match config.choice::<TlsUserField>(param::TLS_AUTH_CLIENTS_USER) {
         TlsUserField::CommonName => Some(NameField::Cn),
@@ -214,7 +215,7 @@ pub fn name_field(config: &Config) -> Option<NameField> {
     }
 }
 
-/// Validates the configured files without putting them in force: `--check-config`.
+/// Validates the configured files without putting them in force, for `--check-config`.
 ///
 /// # Errors
 /// A fault that would end a start.
@@ -226,8 +227,8 @@ pub fn check(config: &Config, storage: &dyn Storage) -> Result<(), String> {
     plan.build(&plan.read(storage)?).map(drop)
 }
 
-/// The directive that a TLS error is about: the one that the text names, or whose file it
-/// names; else `tls-port`.
+/// The directive to which a TLS error belongs. It is the directive that the text names, or whose file the
+/// text names, and otherwise `tls-port`.
 pub fn directive_of(config: &Config, text: &str) -> ParamId {
     let named = TLS_FILES_AND_WORDS.iter().copied().find(|id| text.contains(id.param().name));
     let by_file = || {
@@ -238,7 +239,7 @@ pub fn directive_of(config: &Config, text: &str) -> ParamId {
     named.or_else(by_file).unwrap_or(param::TLS_PORT.any())
 }
 
-/// Directives whose values a TLS error may be about.
+/// Directives to whose values a TLS error may refer.
 const TLS_FILES_AND_WORDS: [ParamId; 11] = [
     param::TLS_CERT_FILE.any(),
     param::TLS_KEY_FILE.any(),
@@ -344,7 +345,7 @@ impl TlsPlan {
         let certificate = |path: &Path| named(storage, path, "certificate");
         let key = |path: &Path| named(storage, path, "private key");
         if let Some(path) = &self.dh_params {
-            // Diffie-Hellman parameters are not used; a name without a file is a mistake all the same.
+            // Diffie-Hellman parameters are not used, but a name without a file is a mistake nevertheless.
             storage.open(path).map_err(|error| cannot(path, "Diffie-Hellman parameters", &error))?;
         }
         let mut ca = Vec::new();
@@ -389,7 +390,8 @@ impl TlsPlan {
 }
 
 /// Unix time in seconds, for the dates of certificates and tickets. Cost: two calls of the kernel's vDSO.
-/// A clock with a counter would examine the machine first, which costs more than a resumed handshake.
+/// A clock that uses the processor's counter would first examine the machine, which costs more than a
+/// resumed handshake.
 fn unix_now_s() -> i64 {
     Clock::new(System::without_counter()).now().unix_s()
 }
@@ -403,8 +405,9 @@ fn cannot(path: &Path, what: &str, error: &std::io::Error) -> String {
     format!("Failed to load {what}: {}: {}", path.display(), plain_error(error))
 }
 
-/// The files of a folder that contain certificates, in the order of their names; other files are skipped, and
-/// files with the contents of an earlier one. The hashed names of OpenSSL's folders have no meaning here.
+/// The files of a folder that contain certificates, in the order of their names. Other files are skipped, and
+/// so are files with the same contents as an earlier file. The hashed names in OpenSSL's folders have no
+/// meaning here.
 fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, String> {
     let mut names =
         storage.list(folder).map_err(|error| cannot(folder, "CA certificate directory", &error))?;
@@ -416,7 +419,7 @@ fn certificates_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<Named>, S
         if !path.is_file() {
             continue;
         }
-        // An unreadable file is skipped, as are files without certificates.
+        // An unreadable file is skipped, like a file without certificates.
         let Ok(file) = named(storage, &path, "CA certificate(s)") else { continue };
         if sluice_tls::is_certificates(&file.bytes) && !found.iter().any(|known| known.bytes == file.bytes) {
             found.push(file);

@@ -1,5 +1,5 @@
-//! Makes a connection on a separate thread: the name is looked up there, and the main thread does not
-//! wait for a host that does not answer.
+//! Makes a connection on a separate thread, so that the main thread waits neither for the lookup of the
+//! name nor for a host that does not answer.
 
 use crate::net::{ConnectPlan, Stream};
 use crate::threads::Thread;
@@ -14,7 +14,7 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Begins to connect; wakes `waker` at the end.
+    /// Begins to connect, and wakes `waker` when the connection was made or has failed.
     pub fn start(plan: ConnectPlan, waker: Waker) -> io::Result<Connecting> {
         let (sender, result) = channel();
         Thread::Connect.start(move || {
@@ -27,7 +27,7 @@ impl Connecting {
         Ok(Connecting { result })
     }
 
-    /// The connection, or the reason that there is none; `None` while it is being made.
+    /// The connection, or the reason why it could not be made; `None` while it is being made.
     pub fn take(&self) -> Option<Result<Stream, String>> {
         match self.result.try_recv() {
             Ok(result) => Some(result),

@@ -1,4 +1,4 @@
-//! A full sync by disk: a thread owns the connection and the file; it receives, validates and writes the
+//! A full sync by disk. A thread owns the connection and the file, receives, validates and writes the
 //! snapshot, and makes the file durable.
 //!
 //! ```text
@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Invariants: (1) the thread shares nothing with other downloads: socket, file and counters are its own
-//! (D-1); (2) the main thread never waits for this thread: to cancel, the main thread shuts the socket down,
-//! which ends the wait of this thread, and forgets the download; (3) a file with a wrong header, version or
-//! checksum never gets its final name (D-3); (4) the temporary name is removed in every case but the rename
-//! (D-5); (5) nothing here waits for a reader of the data (D-8).
+//! (D-1); (2) the main thread never waits for this thread: to cancel a download, the main thread shuts the
+//! socket down, which ends the wait of this thread, and drops the download; (3) a file with a wrong header,
+//! version or checksum never gets its final name (D-3); (4) the file with the temporary name is removed in
+//! every case, unless it was renamed (D-5); (5) nothing here waits for a reader of the data (D-8).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
@@ -37,7 +37,7 @@ pub enum Report {
     /// The file has its final name, durably. Holds the connection, and the bytes that arrived
     /// after the snapshot.
     InForce(Stream, Vec<u8>),
-    /// There is no file; the log has the reason.
+    /// The file was not completed or not renamed; the log has the reason.
     Failed,
 }
 
@@ -48,7 +48,7 @@ struct Commit;
 pub struct Download {
     reports: Receiver<Report>,
     commit: Sender<Commit>,
-    /// Ends the connection; `None` once the thread has given the connection back.
+    /// A handle to end the connection; `None` after the thread has returned the connection.
     remote: Option<StreamRemote>,
     progress: Arc<SyncProgress>,
     temporary: PathBuf,
@@ -67,7 +67,7 @@ pub struct DownloadPlan {
 }
 
 impl Download {
-    /// Begins to receive on this connection. The bytes in `first` were already received from it.
+    /// Begins to receive on this connection. The bytes in `first` were already received on it.
     pub fn start(stream: Stream, first: Vec<u8>, plan: DownloadPlan, waker: Waker) -> io::Result<Download> {
         let (sender, reports) = channel();
         let (commit, commits) = channel();
@@ -87,7 +87,7 @@ impl Download {
         Ok(download)
     }
 
-    /// Notes that the thread has given the connection back.
+    /// Records that the thread has returned the connection.
     pub fn end(mut self) {
         self.remote = None;
     }
@@ -106,13 +106,14 @@ impl Download {
         }
     }
 
-    /// Orders the thread to put the saved file in the place of its predecessor.
+    /// Orders the thread to replace the previous file by the saved file.
     pub fn commit(&self) {
-        // The send fails only if the thread has ended, and then the thread has reported why.
+        // The send fails only if the thread has ended, and then the thread has reported the reason.
         let _ = self.commit.send(Commit);
     }
 
-    /// Sends the primary a keep-alive, in case the thread has received everything and waits for the disk.
+    /// Sends the primary a keep-alive, in case the thread has received the whole snapshot and waits for the
+    /// disk.
     pub fn keep_alive(&self) {
         if let Some(remote) = &self.remote {
             remote.keep_alive();
@@ -127,7 +128,7 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        // Wakes the thread from a receive at once; has no effect on a thread that has ended.
+        // The thread's receive ends at once. If the thread has ended, this has no effect.
         if let Some(remote) = &self.remote {
             remote.end();
         }
@@ -160,7 +161,7 @@ struct DownloadJob {
     reports: DownloadReporter,
 }
 
-/// The reason that there is no file, as a line for the log.
+/// The reason why there is no complete file, as a line for the log.
 struct NoFile(String);
 
 impl From<Failed> for NoFile {
@@ -187,8 +188,8 @@ impl DownloadJob {
         let result = self.receive(first).and_then(|(mut file, rest)| {
             self.reports.log(LogLevel::Notice, "Done downloading RDB");
             self.reports.report(Report::Saved);
-            // To cancel, the main thread drops its end of the channel. Then `file` is dropped, which removes
-            // the temporary file.
+            // To cancel the download, the main thread drops its end of the channel. Then `file` is dropped,
+            // which removes the temporary file.
             commits.recv().map_err(|_| NoFile("The full sync was stopped".to_owned()))?;
             while file.step()? != Stage::Done {}
             Ok(rest)
@@ -228,8 +229,8 @@ impl DownloadJob {
         let mut judge = Judge::new(*options);
         let progress = self.progress.clone();
         let mut give = |bytes: &[u8]| -> Result<(), NoFile> {
-            // The bytes are validated before they are written, so that data that are no snapshot take no
-            // disk space.
+            // The bytes are validated before they are written, so that data that are not a snapshot take
+            // no disk space.
             judge.feed(bytes)?;
             file.write(bytes)?;
             progress.count_read(bytes.len());
@@ -292,12 +293,12 @@ impl DownloadJob {
     }
 }
 
-/// Bytes received at once (D-4).
+/// Maximum number of bytes received at once (D-4).
 const READ_BYTES: usize = 512 * 1024;
-/// Bytes received at once before the snapshot's first line is complete.
+/// Maximum number of bytes received at once before the snapshot's first line is complete.
 const LINE_READ_BYTES: usize = 1024;
-/// Bytes after which the file is synced, so that the bytes that wait in memory for the disk are bounded
-/// (D-4).
+/// The file is synced after each this many bytes, so that the number of bytes that wait in memory for the
+/// disk is bounded (D-4).
 const SYNC_EVERY: u64 = 16 << 20;
 /// Permissions of a snapshot, before the process's umask.
 const MODE: u32 = 0o666;

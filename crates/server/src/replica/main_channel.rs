@@ -1,4 +1,4 @@
-//! The main channel of a dual-channel sync, while the snapshot arrives on another connection: the stream
+//! The main channel of a dual-channel sync. While the snapshot arrives on another connection, the stream
 //! is buffered here.
 //!
 //! ```text
@@ -6,10 +6,10 @@
 //!                            └──────loaded────┴──► `Replay`: executed a block an iteration ──► the socket is received from again
 //! ```
 //!
-//! Invariants: (1) the buffer has at most the hard output limit of replicas and what the event loop has
-//! received beyond it before receiving stopped; without such a limit, all bytes; (2) bytes are executed in
-//! the order of their arrival, and before those still in the socket; (3) an iteration executes at most one
-//! block.
+//! Invariants: (1) the buffer has at most as many bytes as the hard output limit of replicas, plus the
+//! bytes that the event loop has received before receiving stopped; without such a limit, the buffer has
+//! all bytes; (2) buffered bytes are executed in the order of their arrival, and before the bytes still in
+//! the socket; (3) an iteration executes at most one block.
 
 use crate::connection::transport::Transport;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub struct MainLink {
 }
 
 impl MainLink {
-    /// A connection on which nothing was received.
+    /// A connection on which no bytes were received yet.
     pub fn new(transport: Transport) -> MainLink {
         MainLink { transport, buffer: None, is_full: false }
     }
@@ -39,7 +39,7 @@ pub struct StreamBuffer {
 }
 
 impl StreamBuffer {
-    /// Appends received bytes to the last block, and to new ones.
+    /// Appends received bytes to the last block, and to new blocks if it is full.
     pub fn push(&mut self, mut bytes: &[u8]) {
         self.bytes += bytes.len();
         while !bytes.is_empty() {
@@ -63,12 +63,12 @@ impl StreamBuffer {
         Some(block)
     }
 
-    /// Bytes that were pushed and not taken yet.
+    /// Number of bytes that were pushed and not taken yet.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Number of blocks, full or not.
+    /// Number of blocks, including a last block that is not full.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
@@ -79,7 +79,8 @@ impl StreamBuffer {
     }
 }
 
-/// The most bytes of the stream that an iteration executes: several hundred of the smallest commands.
+/// Maximum number of bytes of the stream that an iteration executes. This is enough for several hundred of
+/// the smallest commands.
 const BLOCK_BYTES: usize = 16 * 1024;
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 //!     └────────┴── fails, is cancelled: the load ends without data, and the socket is closed
 //! ```
 //!
-//! Invariants: (1) the source owns the connection, and gives it back before the main thread learns that the
-//! load has ended; (2) the main thread never waits for the source: to cancel, it shuts the socket down (D-1).
+//! Invariants: (1) the source owns the connection, and returns it before the main thread learns that the load
+//! has ended; (2) the main thread never waits for the source: to cancel the sync, the main thread shuts the
+//! socket down (D-1).
 
 use super::progress::SyncProgress;
 use crate::net::{BlockingStream, Stream, StreamRemote};
@@ -31,13 +32,13 @@ pub enum SourceReport {
 /// The main thread's side of a full sync into memory. Dropping it before the sync's end cancels the sync.
 pub struct MemorySync {
     reports: Receiver<SourceReport>,
-    /// Ends the connection; `None` once the connection was given back.
+    /// A handle to end the connection; `None` after the connection was returned.
     remote: Option<StreamRemote>,
     progress: Arc<SyncProgress>,
 }
 
 impl MemorySync {
-    /// Makes the source of a load from this connection. The bytes in `first` were already received from it.
+    /// Makes the source of a load from this connection. The bytes in `first` were already received on it.
     pub fn new(stream: Stream, first: Vec<u8>, waker: Waker) -> io::Result<(MemorySync, SocketSource)> {
         let (sender, reports) = channel();
         let progress = Arc::new(SyncProgress::default());
@@ -66,7 +67,7 @@ impl MemorySync {
         self.reports.try_recv().ok()
     }
 
-    /// Notes that the connection was given back.
+    /// Records that the connection was returned.
     pub fn end(mut self) {
         self.remote = None;
     }
@@ -94,7 +95,8 @@ pub struct SocketSource {
 }
 
 impl Drop for SocketSource {
-    /// Ends the connection of a failed load at once, although the main thread shares the socket.
+    /// Ends the connection of a failed load at once. Closing the socket would not suffice, because the main
+    /// thread shares it.
     fn drop(&mut self) {
         if let Some(stream) = &self.stream {
             stream.end();
@@ -121,7 +123,7 @@ impl SocketSource {
         }
     }
 
-    /// Moves the snapshot's bytes from the received ones to `ready`.
+    /// Moves the snapshot's bytes from the received bytes to `ready`.
     fn unframe(&mut self) {
         let SocketSource { come, ready, framing, progress, .. } = self;
         let mut give = |bytes: &[u8]| {
@@ -181,7 +183,7 @@ impl SnapshotSource for SocketSource {
     }
 
     fn end(&mut self) {
-        // The load has read up to the checksum; the end mark may still be on its way.
+        // The load has read the snapshot up to its checksum, but the end mark may not have arrived yet.
         while !self.framing.has_ended() && self.ready.is_empty() && self.receive().is_ok() {
             self.unframe();
         }
@@ -196,7 +198,7 @@ impl SnapshotSource for SocketSource {
     }
 }
 
-/// Bytes received at once.
+/// Maximum number of bytes received at once.
 const READ_BYTES: usize = 256 * 1024;
 
 #[cfg(test)]

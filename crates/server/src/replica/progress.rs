@@ -1,19 +1,20 @@
-//! How much of a snapshot was received: written by the receiving thread, read by the main thread for
-//! INFO. Each full sync has its own counters, so that none is reset while another thread counts (D-6).
+//! Counters that show how much of a snapshot was received. The receiving thread writes them, and the main
+//! thread reads them for INFO. Each full sync has its own counters, so that no counter is reset while
+//! another thread counts (D-6).
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// The counters of one full sync. They order nothing, so all accesses are relaxed.
+/// The counters of one full sync. They order no other accesses, so all accesses are relaxed.
 #[derive(Debug)]
 pub struct SyncProgress {
-    /// Size of the snapshot in bytes; -1 before the primary has announced it, 0 if the primary does
+    /// Size of the snapshot in bytes; -1 before the primary has announced the size, 0 if the primary does
     /// not know it.
     total: AtomicI64,
-    /// Bytes of the snapshot received so far.
+    /// Number of bytes of the snapshot received so far.
     read: AtomicU64,
-    /// All bytes received so far, including the metadata and empty lines.
+    /// Number of all bytes received so far, including the first line and empty lines.
     received: AtomicU64,
-    /// How many of the received bytes the main thread has added to its own count.
+    /// Number of received bytes that the main thread has added to its own count.
     merged: AtomicU64,
 }
 
@@ -29,7 +30,7 @@ impl Default for SyncProgress {
 }
 
 impl SyncProgress {
-    /// Sets the announced size in bytes; 0: the primary does not know it.
+    /// Sets the announced size in bytes; 0 if the primary does not know the size.
     pub fn set_total(&self, bytes: u64) {
         self.total.store(i64::try_from(bytes).unwrap_or(i64::MAX), Relaxed);
     }
@@ -44,18 +45,18 @@ impl SyncProgress {
         self.read.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// The announced size of the snapshot (-1 before the announcement, 0 if the primary does not know
-    /// it), and the bytes of it received so far.
+    /// The announced size of the snapshot (-1 before the announcement, 0 if the primary does not know the
+    /// size), and the number of the snapshot's bytes received so far.
     pub fn bytes(&self) -> (i64, u64) {
         (self.total.load(Relaxed), self.read.load(Relaxed))
     }
 
-    /// Bytes received over the connection.
+    /// Number of bytes received over the connection.
     pub fn received(&self) -> u64 {
         self.received.load(Relaxed)
     }
 
-    /// Received bytes that are not merged: INFO adds them to the main thread's count.
+    /// Number of received bytes that are not merged. INFO adds them to the main thread's count.
     pub fn unmerged(&self) -> u64 {
         self.received().saturating_sub(self.merged.load(Relaxed))
     }

@@ -8,14 +8,15 @@
 //!  for replicas there is no writing thread: the main thread takes the bytes out of the spool
 //! ```
 //!
-//! Invariants: (1) the main thread hands over pieces, reads counters and takes the outcome; it waits for a
-//! thread only if it breaks a file off (aborts it) while the file gets its name, for the length of a rename;
-//! (2) a file that was broken off never gets its name: [`Commit`]; (3) after an error nothing more is
-//! written, and no file gets its name; (4) while entries that change are captured faster than entries are
-//! formatted ([`PRESSED_WEIGHT`]), nothing is compressed or delayed; beyond [`SPILL_WEIGHT`] the formatting
-//! thread does not wait for the disk either: what does not fit into the spool's memory goes into its scratch
-//! file. So, unless the scratch file cannot be written, the copies that are captured because entries change
-//! are held only as long as formatting takes.
+//! Invariants: (1) the main thread hands over pieces, reads counters and takes the outcome. It waits for a
+//! thread only if it breaks a file off (aborts it) while the file gets its name; this wait is as long as a
+//! rename;
+//! (2) a file that was broken off never gets its name (see [`Commit`]); (3) after an error no more bytes are
+//! written, and the file does not get its name; (4) while changing entries are captured faster than entries
+//! are formatted ([`PRESSED_WEIGHT`]), nothing is compressed or delayed. Beyond [`SPILL_WEIGHT`] the
+//! formatting thread does not wait for the disk either, and bytes that do not fit into the spool's memory
+//! are written to its scratch file. Therefore, unless the scratch file cannot be written, the copies of
+//! changing entries are held only as long as formatting takes.
 
 use super::spool::{Spool, SpoolFileReader, SpoolWriter};
 use crate::threads::Thread;
@@ -52,15 +53,15 @@ pub trait BackgroundSink: Send {
     }
 }
 
-/// Does the step that is passed to it, or refuses it with an error.
+/// A function that performs the step passed to it, or refuses the step with an error.
 pub type Pass<'a> = dyn FnMut(&mut dyn FnMut() -> Result<(), SaveError>) -> Result<(), SaveError> + 'a;
 
 /// The main thread's side of a file that is written in the background.
 pub struct BackgroundWriter {
-    /// `None` after the last piece.
+    /// The channel for captured pieces; `None` after the last piece.
     pieces: Option<Sender<Captured>>,
     handle: WriterHandle,
-    /// Whether the main thread gives the formatted bytes to replicas: bytes that wait in the spool then
+    /// Whether the main thread passes the formatted bytes to replicas. Bytes that wait in the spool then
     /// count neither in `weight` nor in `held_bytes`.
     is_for_replicas: bool,
 }
@@ -71,7 +72,7 @@ pub struct WriterResources {
     pub storage: Arc<dyn Storage>,
     /// Path for a scratch file.
     pub scratch: PathBuf,
-    /// Keeps other servers from using the file's name until the file is done.
+    /// The claim that keeps other servers from using the file's name until the file is done.
     pub claim: Option<LockHold>,
 }
 
@@ -91,7 +92,7 @@ pub struct WriterHandle {
 struct WriterState {
     /// The sum of [`Captured::weight`] over the pieces that are not formatted yet.
     weight: AtomicUsize,
-    /// Bytes of memory that the pieces that are not formatted yet take.
+    /// Bytes of memory of the pieces that are not formatted yet.
     held: AtomicUsize,
     /// Bytes of large values that were freed with their pieces.
     freed_values: AtomicU64,
@@ -99,7 +100,7 @@ struct WriterState {
     formatted: AtomicUsize,
     /// Bytes written to the file.
     written: AtomicU64,
-    /// Whether the writing thread has something to write.
+    /// Whether the writing thread has bytes to write.
     is_writing: AtomicBool,
     /// Number of entries that the file must have.
     entries: AtomicUsize,
@@ -108,7 +109,7 @@ struct WriterState {
     broken_off: AtomicBool,
     /// Locked while the file gets its name.
     commit: Mutex<Commit>,
-    /// The setting `rdb-key-save-delay`. It orders nothing (relaxed).
+    /// The setting `rdb-key-save-delay`. It orders no other accesses (relaxed).
     key_delay: AtomicI64,
     /// The error of the formatting thread.
     not_formatted: Mutex<Option<SaveError>>,
@@ -119,10 +120,10 @@ struct WriterState {
 /// Whether the file may replace its predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Commit {
-    /// Allowed once the file is complete.
+    /// The file may replace its predecessor when it is complete.
     #[default]
     Allowed,
-    /// Refused for good, because the save was broken off.
+    /// The file must never replace its predecessor, because the save was broken off.
     Refused,
     /// The file has replaced its predecessor.
     Passed,
@@ -131,13 +132,14 @@ enum Commit {
 /// The main thread is woken when the weight of the unformatted pieces, or the bytes that wait to be written
 /// to the file, fall below this.
 const CAUGHT_UP_WEIGHT: usize = 2 << 20;
-/// From this weight of unformatted pieces on, until it falls below [`CAUGHT_UP_WEIGHT`], entries count as
-/// changing faster than they are formatted. The cursor with which the main thread captures unchanged entries
-/// stops at 4 MiB, so only changes can exceed that.
+/// When the weight of the unformatted pieces reaches this, and until it falls below [`CAUGHT_UP_WEIGHT`],
+/// entries count as changing faster than they are formatted. The cursor with which the main thread captures
+/// unchanged entries stops at 4 MiB, so the weight can exceed 4 MiB only because of changes.
 const PRESSED_WEIGHT: usize = 6 << 20;
-/// From this weight on, the formatting thread must not wait for the disk any more. The weight is so high that
-/// a disk which is syncing some megabytes is usually ready before the weight is reached: bytes in the scratch
-/// file are written twice, which costs clients that write more than the wait.
+/// If the weight of the unformatted pieces is at least this, the formatting thread must not wait for the disk
+/// any more. The weight is so high that a disk which is syncing some megabytes is usually ready before it is
+/// reached. This is better because bytes in the scratch file are written twice, which delays clients that
+/// write more than the wait would.
 const SPILL_WEIGHT: usize = 12 << 20;
 
 impl BackgroundWriter {
@@ -162,7 +164,8 @@ impl BackgroundWriter {
         let woken = waker.clone();
         spawn(Thread::SnapshotWrite, move || {
             let outcome = write(sink, from, &seen, &woken);
-            // The claim on the name is not needed any more: the file has its name by now, or never gets it.
+            // The claim on the name is not needed any more, because the file either has its name by now, or
+            // never gets it.
             drop(claim);
             seen.end(outcome, &woken);
         })?;
@@ -244,15 +247,15 @@ fn start_formatting(
 }
 
 impl WriterHandle {
-    /// Breaks the file off: on return the file has its name already, or never gets it. Waits only for a
-    /// rename that is under way.
+    /// Breaks the file off. When this returns, the file has its name already, or never gets it. Waits
+    /// only for a rename that is under way.
     pub fn break_off(&self) {
         self.shared.broken_off.store(true, Release);
         self.spool.break_off();
         let mut commit = self.shared.commit.lock().unwrap_or_else(PoisonError::into_inner);
         if *commit == Commit::Allowed {
             *commit = Commit::Refused;
-            // The thread would remove the file too, but may be waiting for the disk. If the file is gone
+            // The thread would also remove the file, but may be waiting for the disk. If the file is gone
             // already, the error is harmless.
             if let Some(temporary) = self.temporary.as_ref().or(self.temporary_base.as_ref()) {
                 let _ = self.storage.remove(temporary);
@@ -260,7 +263,7 @@ impl WriterHandle {
         }
     }
 
-    /// Whether the file becomes a snapshot, not a base of the append-only file.
+    /// Whether the file becomes a snapshot, and not a base of the append-only file.
     pub fn is_snapshot(&self) -> bool {
         self.temporary.is_some()
     }
@@ -271,7 +274,7 @@ impl WriterHandle {
         self.temporary_base.is_some() && self.runs() && !self.shared.broken_off.load(Acquire)
     }
 
-    /// Whether the thread has not ended: it writes, or was broken off and still waits for the disk.
+    /// Whether the thread has not ended, because it still writes, or was broken off and waits for the disk.
     pub fn runs(&self) -> bool {
         !self.shared.has_ended.load(Acquire)
     }
@@ -320,7 +323,7 @@ impl Background for BackgroundWriter {
     fn progress(&self) -> u64 {
         let shared = &self.handle.shared;
         let written = shared.written.load(Relaxed);
-        // While the disk hangs there is no progress, even if entries are formatted meanwhile.
+        // While the disk hangs there is no progress, even if entries are being formatted.
         match shared.is_writing.load(Relaxed) {
             true => written,
             false => written + shared.formatted.load(Relaxed) as u64,
@@ -353,7 +356,7 @@ fn format(
     waker: &Waker,
 ) -> Result<(), SaveError> {
     let spool = into.shared();
-    // Only the first error is kept: nothing is formatted after an error.
+    // Only the first error is kept, because nothing is formatted after an error.
     let mut result = Ok(());
     let mut give = |bytes: Bytes| {
         if result.is_ok() {
@@ -448,10 +451,11 @@ fn broken_off() -> SaveError {
     SaveError("Saving was stopped".to_owned())
 }
 
-/// A delay notices within this time that its save was broken off or that the setting has changed.
+/// A delay checks at intervals of this time whether its save was broken off or the setting has changed.
 const DELAY_STEP: Duration = Duration::from_millis(10);
 
-/// Waits after the key with this number, as `rdb-key-save-delay` demands. The setting may change meanwhile.
+/// Waits after the key with this number, as `rdb-key-save-delay` demands. The setting may change during the
+/// wait.
 fn delay(number: usize, shared: &WriterState) {
     let mut waited = Duration::ZERO;
     loop {
@@ -478,8 +482,8 @@ mod tests {
     use std::path::Path;
     use std::sync::mpsc;
 
-    /// The machine's files, except that each sync reports to the test that it waits, and goes on when the
-    /// test says so.
+    /// The real file system, except that each sync reports to the test that it waits, and continues when
+    /// the test permits it.
     struct SlowSync {
         waits: Mutex<mpsc::Sender<()>>,
         goes_on: Arc<Mutex<Receiver<()>>>,
@@ -623,7 +627,7 @@ mod tests {
         assert_eq!(names, ["dump.rdb"]);
     }
 
-    /// Captured pieces of a keyspace with `strings` strings of 1 MiB, which compress well.
+    /// Returns captured pieces of a keyspace with `strings` strings of 1 MiB, which compress well.
     fn captured(strings: usize) -> Vec<Captured> {
         use sluice_keyspace::{KeyHasher, Keyspace, Layout, NewValue};
         let seed = sluice_base::HashSeed { k0: 1, k1: 2 };
@@ -663,7 +667,7 @@ mod tests {
         let mut writer = writer.expect("threads");
         pieces.into_iter().for_each(|piece| writer.give(piece));
         writer.all_given(entries);
-        // The disk hangs at the first sync; the pieces are formatted all the same, until formatting
+        // The disk hangs at the first sync, but the pieces are formatted nevertheless, until formatting
         // has caught up.
         while writer.handle.shared.weight.load(Acquire) >= CAUGHT_UP_WEIGHT {
             std::thread::yield_now();

@@ -23,7 +23,7 @@ pub struct SnapshotWriter {
 #[derive(Clone)]
 struct SnapshotLocation {
     storage: Arc<dyn Storage>,
-    /// The working directory; `None` if it has no name any more.
+    /// The working directory; `None` if the directory has no name any more.
     folder: Option<PathBuf>,
     temporary: String,
     name: OsString,
@@ -31,11 +31,11 @@ struct SnapshotLocation {
 
 /// Permissions of a snapshot, before the process's umask.
 const MODE: u32 = 0o666;
-/// Bytes after which a snapshot is synced while it is written, if it is to be synced early.
+/// If a snapshot is to be synced early, it is synced after each this many bytes while it is written.
 const SYNC_EVERY: u64 = 16 << 20;
 
-/// Begins a snapshot of that name in the working directory; `number` makes the temporary name unique.
-/// `sync_early`: the file is synced while it is written, too, not only at its end.
+/// Begins a snapshot named `name` in the working directory; `number` makes the temporary name unique.
+/// `sync_early`: whether the file is synced while it is written, and not only at its end.
 pub fn create(
     storage: &Arc<dyn Storage>,
     name: &[u8],
@@ -56,9 +56,9 @@ pub fn create(
     Ok(SnapshotWriter { replacement, location })
 }
 
-/// Begins a snapshot for which all clients wait. Its temporary name has only the process id, because scripts
-/// of operators look for that. While a process with the same id in another container writes such a file, the
-/// name also has `number`.
+/// Begins a snapshot for which all clients wait. Its temporary name has only the process id, because
+/// operators' scripts look for this name. While a process with the same id in another container writes such
+/// a file, the name also has `number`.
 pub fn create_awaited(
     storage: &Arc<dyn Storage>,
     name: &[u8],
@@ -102,12 +102,12 @@ impl SnapshotSink for SnapshotWriter {
     }
 }
 
-/// A snapshot for which all clients wait. If a second signal ends the process meanwhile, the temporary file
-/// is removed.
+/// A snapshot for which all clients wait. If a second signal ends the process before the snapshot is
+/// complete, the temporary file is removed.
 pub struct AwaitedSnapshot(Option<Box<dyn SnapshotSink>>);
 
 impl AwaitedSnapshot {
-    /// The snapshot that `sink` writes under the name `temporary`. At most one of these exists at a time.
+    /// The snapshot that `sink` writes under the name `temporary`. At most one such value exists at a time.
     pub fn new(temporary: Option<&Path>, sink: Box<dyn SnapshotSink>) -> AwaitedSnapshot {
         sluice_daemon::crash::set_unfinished(temporary);
         AwaitedSnapshot(Some(sink))
@@ -166,11 +166,11 @@ impl SnapshotLocation {
 struct SnapshotReader {
     storage: Arc<dyn Storage>,
     path: PathBuf,
-    /// `None` before the file is opened.
+    /// The opened file; `None` before it is opened.
     file: Option<Box<dyn StorageFile>>,
 }
 
-/// The snapshot of that name in the working directory.
+/// The source that reads the snapshot named `name` in the working directory.
 pub fn source(storage: &Arc<dyn Storage>, name: &[u8]) -> Box<dyn SnapshotSource> {
     let path = Path::new(OsStr::from_bytes(name)).to_owned();
     Box::new(SnapshotReader { storage: storage.clone(), path, file: None })

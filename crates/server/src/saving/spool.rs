@@ -1,5 +1,5 @@
-//! A snapshot on its way to replicas or to a file: a queue of pieces, in memory up to a bound, and in a
-//! scratch file beyond that.
+//! A queue of a snapshot's pieces, from the thread that makes the snapshot to replicas or to a file. The
+//! pieces are kept in memory up to a bound, and beyond that in a scratch file.
 //!
 //! ```text
 //!  thread that makes it ──push──► chunks ──next──► replicas, by the main thread: each at its own position
@@ -31,9 +31,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The most bytes of pieces kept in memory, apart from a single larger piece and from pieces read ahead.
+/// Maximum number of bytes of pieces in memory, apart from a single larger piece and from pieces that were
+/// read ahead.
 const MEMORY_MAX: usize = 4 << 20;
-/// Nothing more is read ahead for a reader that has at least this many bytes read ahead.
+/// No more chunks are read ahead for a reader for which at least this many bytes were read ahead.
 const LOADED_MAX: usize = 1 << 20;
 /// The scratch file leaves at least this many bytes of its disk free, so that an append-only file there can
 /// grow.
@@ -49,12 +50,12 @@ pub struct Spool {
     state: Mutex<SpoolState>,
     /// Signals changes of the state for which a thread may wait.
     changed: Condvar,
-    /// Whether a replica that found nothing to take (`Later`) may find a piece or the end now.
+    /// Whether a replica that got [`NextPiece::Later`] may find a piece or the end now.
     news: AtomicBool,
-    /// Bytes of memory that chunks take.
+    /// Bytes of memory of the chunks.
     held: AtomicUsize,
-    /// Whether changes are captured faster than entries are formatted: the snapshot's maker must
-    /// not wait then.
+    /// Whether changes are captured faster than entries are formatted, so that the thread that makes the
+    /// snapshot must not wait for the file.
     pressed: AtomicBool,
     /// Whether `warning` has a line for the log.
     warns: AtomicBool,
@@ -74,19 +75,19 @@ struct SpoolState {
     /// Number of the first chunk in `chunks`, counted from the beginning.
     first: usize,
     readers: Vec<Option<SpoolReader>>,
-    /// Bytes of chunks in memory, without chunks that were read ahead.
+    /// Number of bytes of chunks in memory, without chunks that were read ahead.
     memory: usize,
-    /// Bytes of chunks that were read ahead from the scratch file.
+    /// Number of bytes of chunks that were read ahead from the scratch file.
     loaded: usize,
-    /// Bytes of all pieces so far.
+    /// Number of bytes of all pieces so far.
     total: u64,
     made: SnapshotProgress,
     /// The scratch file, for the thread that writes the snapshot file.
     scratch: Option<Box<dyn StorageFile>>,
-    /// The reason that the scratch file takes nothing more; the maker then waits until all readers have
-    /// taken some chunks.
+    /// The reason why the scratch file takes no more pieces. The thread that makes the snapshot then
+    /// waits until all readers have taken some chunks.
     lacks_room: Option<String>,
-    /// The line for the log with that reason, until the line is taken.
+    /// The line for the log with this reason, until the line is taken.
     warning: Option<String>,
 }
 
@@ -128,10 +129,10 @@ enum ScratchFile {
     File {
         file: Box<dyn StorageFile>,
         at: u64,
-        /// Bytes of the disk that must stay free.
+        /// Number of bytes of the disk that must stay free.
         kept_free: u64,
     },
-    /// The scratch file cannot be made, or takes nothing more.
+    /// The scratch file cannot be created, or takes no more pieces.
     Unavailable,
 }
 
@@ -147,9 +148,9 @@ pub struct SpoolFileReader {
 
 /// A piece taken to be written.
 pub struct TakenPiece {
-    /// The piece's bytes, the next ones of the file.
+    /// The bytes of the piece, which follow the bytes of earlier pieces in the file.
     pub bytes: Bytes,
-    /// Bytes of memory that the remaining pieces take.
+    /// Bytes of memory of the remaining pieces.
     pub left_bytes: usize,
 }
 
@@ -165,7 +166,7 @@ pub fn for_replicas(
     (writer, readers)
 }
 
-/// A spool for the thread that writes the file; otherwise like [`for_replicas`].
+/// A spool from which a thread writes a file; otherwise like [`for_replicas`].
 pub fn for_file(storage: &Arc<dyn Storage>, path: PathBuf, waker: Waker) -> (SpoolWriter, SpoolFileReader) {
     let writer = spool(storage, path, Taker::File, 1, waker);
     let reader = SpoolFileReader { spool: writer.shared(), scratch: None, failure: None };
@@ -221,13 +222,14 @@ impl Spool {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of memory of the pieces that not all readers have taken, with those that were read ahead.
+    /// Bytes of memory of the pieces that at least one reader has not taken, including pieces that were read
+    /// ahead.
     pub fn held_bytes(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// Notes that changes are captured faster than entries are formatted: the maker no longer waits
-    /// for the file.
+    /// Records that changes are captured faster than entries are formatted, so that the thread that makes
+    /// the snapshot no longer waits for the file.
     pub fn press(&self) {
         let state = self.lock();
         // Relaxed: the lock orders the store before the check of a thread that is about to wait.
@@ -236,12 +238,14 @@ impl Spool {
         self.changed.notify_all();
     }
 
-    /// Notes that the pressure of changes is over: the maker may wait for the file again.
+    /// Records that changes are no longer captured faster than entries are formatted, so that the thread that
+    /// makes the snapshot may wait for the file again.
     pub fn ease(&self) {
         self.pressed.store(false, Relaxed);
     }
 
-    /// A line for the log, once: the reason that the scratch file takes nothing more.
+    /// A line for the log with the reason why the scratch file takes no more pieces. It is returned only
+    /// once.
     pub fn warning(&self) -> Option<String> {
         // Acquire: pairs with the store in `SpoolWriter::go_without`.
         self.warns.swap(false, Acquire).then(|| self.lock().warning.take()).flatten()
@@ -265,7 +269,7 @@ impl Spool {
         self.waker.wake();
     }
 
-    /// Breaks the snapshot off: unless it is complete, no pieces can be added or taken any more.
+    /// Breaks the snapshot off. Unless the snapshot is complete, no pieces can be added or taken any more.
     pub fn break_off(&self) {
         let mut state = self.lock();
         if state.made == SnapshotProgress::UnderWay {
@@ -275,8 +279,8 @@ impl Spool {
         self.report();
     }
 
-    /// Removes all readers: untaken chunks are freed, even if other holders still share the spool.
-    /// Returns the scratch file, if no reader has taken it.
+    /// Removes all readers, so that untaken chunks are freed, even if other holders still share the
+    /// spool. Returns the scratch file, if no reader has taken it.
     fn give_up(&self) -> Option<Box<dyn StorageFile>> {
         self.break_off();
         let mut state = self.lock();
@@ -288,7 +292,7 @@ impl Spool {
         scratch
     }
 
-    /// Adds a chunk, and wakes the threads that wait for one.
+    /// Adds a chunk, and wakes the threads that wait for a chunk.
     fn add(&self, mut state: MutexGuard<'_, SpoolState>, chunk: SpoolChunk) {
         let len = match &chunk {
             SpoolChunk::Memory(bytes) => {
@@ -341,8 +345,8 @@ impl SpoolState {
         self.chunks.get(number.checked_sub(self.first)?)
     }
 
-    /// Marks and returns a waiting reader whose next chunk is on disk and may be read ahead, with the chunk's
-    /// range.
+    /// Chooses a waiting reader whose next chunk is on disk and may be read ahead, and marks it as being
+    /// served. Returns the number of the reader and the range of the chunk.
     fn next_load(&mut self) -> Option<(usize, ScratchRange)> {
         for number in 0..self.readers.len() {
             let Some(reader) = &self.readers[number] else { continue };
@@ -414,7 +418,7 @@ impl SpoolWriter {
                     spool.add(state, SpoolChunk::Memory(piece));
                     return Ok(());
                 }
-                // Relaxed: the lock orders this after the store in `press`.
+                // Relaxed: the lock orders this load after the store in `press`.
                 _ if spool.taker == Taker::File && !spool.pressed.load(Relaxed) => state = spool.wait(state),
                 ScratchFile::Unavailable => state = spool.wait(state),
                 ScratchFile::None => {
@@ -439,7 +443,7 @@ impl SpoolWriter {
         }
     }
 
-    /// Notes that all pieces were added.
+    /// Records that all pieces were added.
     pub fn end(&self) {
         let mut state = self.spool.lock();
         if state.made == SnapshotProgress::UnderWay {
@@ -449,7 +453,8 @@ impl SpoolWriter {
         self.spool.report();
     }
 
-    /// Makes the scratch file, and gives it to its reader or starts the loading thread. Errors: the reason.
+    /// Creates the scratch file, and hands it to the reader or starts the loading thread. Errors: the reason
+    /// why this failed.
     fn make_scratch(&mut self) -> Result<(), String> {
         let SpoolWriter { spool, storage, path, .. } = self;
         // If the free space is not known, only a write error shows that the disk is full.
@@ -472,7 +477,7 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Appends a piece to the scratch file. Errors: the reason that the piece is not there.
+    /// Appends a piece to the scratch file. Errors: the reason why the piece was not written.
     fn spill(&mut self, piece: &[u8]) -> Result<ScratchRange, String> {
         let ScratchFile::File { file, at, kept_free } = &mut self.scratch else {
             unreachable!("it is asked for where there is a file")
@@ -491,7 +496,7 @@ impl SpoolWriter {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => error,
             };
-            // Gives back the space of a partly written piece. If the truncation fails, the bytes stay but
+            // The space of a partly written piece is freed. If the truncation fails, the bytes stay but
             // are never read.
             let _ = file.truncate(*at);
             return Err(format!("write error: {}", plain_error(&error)));
@@ -511,11 +516,11 @@ impl SpoolWriter {
         state.lacks_room = Some(reason.to_owned());
         state.warning = Some(line);
         drop(state);
-        // Release: a thread that sees the flag also finds the line.
+        // Release: a thread that sees the flag also sees the line.
         self.spool.warns.store(true, Release);
-        // The main thread disconnects replicas that need the length of the snapshot first: such replicas
-        // take nothing until the snapshot is complete, and without a scratch file the maker would wait for
-        // them.
+        // The main thread disconnects replicas that need the length of the snapshot first. Such replicas
+        // take no piece until the snapshot is complete, and without a scratch file the thread that makes
+        // the snapshot would wait for them.
         self.spool.report();
         self.spool.waker.wake();
     }
@@ -608,8 +613,8 @@ impl Drop for SpoolReaders {
 }
 
 impl SpoolFileReader {
-    /// Waits for the next piece, and takes it; `None` at the end, or after a
-    /// failure: see [`SpoolFileReader::is_whole`].
+    /// Waits for the next piece, and takes it. Returns `None` at the end, or after a failure;
+    /// [`SpoolFileReader::is_whole`] distinguishes the two.
     pub fn take(&mut self) -> Option<TakenPiece> {
         let mut guard = self.spool.lock();
         let (range, left_bytes) = loop {
@@ -670,10 +675,10 @@ impl SpoolFileReader {
 
 impl Drop for SpoolFileReader {
     fn drop(&mut self) {
-        // The maker must be woken, because it may be waiting for room.
+        // The thread that makes the snapshot must be woken, because it may be waiting for room.
         let scratch = self.spool.give_up();
-        // Freeing a large file takes long: this thread does it, not the thread that drops the last share
-        // of the spool.
+        // The file is freed on this thread, and not on the thread that drops the last share of the spool,
+        // because freeing a large file takes long.
         drop(scratch);
     }
 }
@@ -724,7 +729,7 @@ mod tests {
         }
         assert!(readers.made() == SnapshotProgress::UnderWay && readers.lacks_room().is_none());
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0, "the scratch file has no name");
-        // One replica is ahead, and takes the chunks on disk.
+        // Replica 0 is ahead of the others, and takes the chunks on disk.
         for number in 0..pieces {
             assert_eq!(take(&mut readers, 0)[..], piece(number)[..], "{number}");
         }
@@ -772,8 +777,8 @@ mod tests {
         assert_eq!(readers.next(0), NextPiece::End);
     }
 
-    /// Sends a snapshot to two replicas that take each piece in turn, on a disk with a fault. Returns the
-    /// line for the log.
+    /// Sends a snapshot through a spool on a disk with a fault to two replicas that take the pieces
+    /// alternately. Returns the line for the log.
     fn sync_with(fault: FileFault, first: u64) -> String {
         let folder = folder(&format!("{fault:?}"));
         let plan = Plan { fault, first, count: u64::MAX, seed: 1 };
@@ -813,7 +818,8 @@ mod tests {
 
     #[test]
     fn a_scratch_disk_that_fails_ends_no_snapshot_and_what_it_has_is_read() {
-        // The first fault comes after the scratch file was made and unlinked, and some pieces were written.
+        // The first fault occurs after the scratch file was created and unlinked, and some pieces were
+        // written.
         for (fault, reason) in [
             (FileFault::FillsUp, "write error: No space left on device"),
             (FileFault::WriteError, "write error: I/O error"),

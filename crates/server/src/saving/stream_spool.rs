@@ -1,5 +1,5 @@
-//! The part of the replication stream that waits for the end of a snapshot: a thread puts it into a spool
-//! (`spool.rs`), because the disk may be slow and the main thread does not wait.
+//! The part of the replication stream that waits for the end of a snapshot. A thread adds it to a spool
+//! (`spool.rs`), because the disk may be slow and the main thread must not wait.
 
 use super::spool::{self, Spool, SpoolReaders, SpoolWriter};
 use crate::threads::Thread;
@@ -16,9 +16,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The main thread's end of the spool.
 pub struct SpooledStream {
-    /// Blocks for the thread. The queue is bounded by the engine's limit on `unwritten_bytes`.
+    /// The channel for blocks to the thread. The engine's limit on `unwritten_bytes` bounds the queue.
     blocks: Sender<Bytes>,
-    /// Bytes on their way to the spool.
+    /// Number of bytes that were given to the thread and are not in the spool yet.
     unwritten: Arc<AtomicUsize>,
     readers: SpoolReaders,
     spool: Arc<Spool>,
@@ -41,23 +41,24 @@ pub fn begin(
     Ok(SpooledStream { blocks, unwritten, readers, spool })
 }
 
-/// Puts blocks into the spool until the sender is gone or the spool was broken off.
+/// Adds blocks to the spool until the sender is dropped or the spool was broken off.
 fn put_in(mut writer: SpoolWriter, given: &Receiver<Bytes>, unwritten: &AtomicUsize) {
     while let Ok(block) = given.recv() {
         let len = block.len();
         if writer.push(block).is_err() {
             return;
         }
-        // Relaxed: a count for the limit, which orders nothing.
+        // Relaxed: the count is only for the limit, and orders no other accesses.
         unwritten.fetch_sub(len, Relaxed);
     }
 }
 
 impl StreamSpool for SpooledStream {
     fn give(&mut self, block: Bytes) {
-        // Relaxed: a count for the limit, which orders nothing.
+        // Relaxed: the count is only for the limit, and orders no other accesses.
         self.unwritten.fetch_add(block.len(), Relaxed);
-        // The thread ends when the spool was broken off; the readers then get that failure.
+        // The send fails if the thread has ended because the spool was broken off. The readers then get this
+        // failure.
         let _ = self.blocks.send(block);
     }
 

@@ -19,13 +19,13 @@ pub struct UserLoads {
 }
 
 impl UserLoads {
-    /// No load under way; `waker` is woken when a load has ended.
+    /// A value without a load under way. `waker` is woken when a load has ended.
     pub fn new(storage: Arc<dyn Storage>, waker: Waker) -> UserLoads {
         let (sender, receiver) = channel();
         UserLoads { storage, sender, receiver, is_running: false, waker }
     }
 
-    /// Begins a load on a thread; none may be under way.
+    /// Begins a load on a thread. No other load may be under way.
     pub fn begin(&mut self, load: UserLoad) {
         let (storage, sender, waker) = (self.storage.clone(), self.sender.clone(), self.waker.clone());
         debug_assert!(!self.is_running, "one load at a time");
@@ -47,7 +47,7 @@ impl UserLoads {
         self.is_running
     }
 
-    /// The result of the load, once it has ended. Cost: a comparison while none is under way.
+    /// The result of the load, if it has ended. Cost: one comparison while no load is under way.
     pub fn ended(&mut self) -> Option<JudgedUsers> {
         if !self.is_running {
             return None;

@@ -52,15 +52,15 @@ impl AppendOnlyFile for Host {
     }
 
     fn close_aof(&mut self, config: &Config, pending: Vec<u8>, position: u64) {
-        // The result is not needed: the log names what is not on disk, and the administrator has turned the
-        // file off, so nothing is promised any more.
+        // The result is not needed. The log reports whether bytes are not on disk, and the administrator
+        // has turned the file off, so the server no longer promises durability.
         let _ = self.end_aof(pending, position);
         self.apply_claims(config);
     }
 
     fn close_aof_later(&mut self, _: &Config, pending: Vec<u8>, position: u64) {
-        // No claim changes here: the folder stays claimed, because it is still written to, and a file is
-        // opened there after the load.
+        // No claim changes here. The folder stays claimed, because the thread still writes to it, and a
+        // file is opened in it after the load.
         self.begin_end_of_aof(pending, position);
     }
 

@@ -10,22 +10,22 @@ use sluice_daemon::usage;
 use sluice_keyspace::Keyspace;
 use sluice_storage::plain_error;
 
-/// How long a reading of the allocator's numbers is valid for `maxmemory`.
+/// How long a reading of the allocator's figures is valid for `maxmemory`.
 const MEMORY_FRESH_NS: u64 = 1_000_000;
 /// How long a reading is valid for a sample of the metrics endpoint. The cron reads ten times a second by
 /// default. If each sample read the allocator, that would take two thirds of the sample's time, because
 /// jemalloc walks all its arenas and their lists of free pages.
 const MEMORY_RECENT_NS: u64 = 300_000_000;
-/// How long a reading is valid for INFO while no other command runs: as long as the reference's reading
-/// of its allocator.
+/// How long a reading is valid for INFO while no other command runs. The reference reads its allocator
+/// equally often.
 const MEMORY_SHOWN_NS: u64 = 100_000_000;
 /// How long a reading is valid for the memory peak while no sign shows growth.
 const MEMORY_AT_REST_NS: u64 = 1_000_000_000;
 
 impl Host {
-    /// Reads the numbers of the allocator, and updates the peak. Also called at the end of a load: INFO reads
-    /// the numbers anew only after commands, and a load is no command, so INFO would otherwise show memory
-    /// from the middle of the load for a tenth of a second.
+    /// Reads the figures of the allocator, and updates the peak. This is also called at the end of a load.
+    /// INFO reads new figures early only after commands, and a load is no command, so INFO would otherwise
+    /// show the memory from the middle of the load for a tenth of a second.
     pub(crate) fn read_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         let loading = self.incoming.load.as_ref().map(|load| load.chunk_memory()).unwrap_or_default();
         let numbers = self.allocator.allocated().with_entries(keyspace.chunk_memory().plus(loading));
@@ -38,9 +38,10 @@ impl Host {
         numbers
     }
 
-    /// Updates the memory peak. The numbers are read only once a second while no sign shows growth and no
-    /// load runs: a reading costs some 400,000 instructions, which is most of the work of a server at rest,
-    /// and was a twelfth of the work of a server that answered single GETs at a tenth of its capacity.
+    /// Updates the memory peak. The figures are read only once a second while no sign shows growth and no
+    /// load runs, because a reading costs some 400,000 instructions. This is most of the work of an idle
+    /// server, and was a twelfth of the work of a server that answered single GETs at a tenth of its
+    /// capacity.
     pub(in crate::host) fn watch_peak(&mut self, keyspace: &Keyspace, commands: u64) {
         let signs = SignsOfGrowth {
             commands,
@@ -57,7 +58,8 @@ impl Host {
         self.read_memory(keyspace);
     }
 
-    /// The allocator's numbers as the cron last read them; read anew if that reading is too old.
+    /// The allocator's figures as last read, normally by the cron. If that reading is too old, they are read
+    /// again.
     pub(in crate::host) fn recent_memory(&mut self, keyspace: &Keyspace) -> Allocated {
         match self.clock.recent().mono_ns.saturating_sub(self.memory.read_at_ns) > MEMORY_RECENT_NS {
             true => self.read_memory(keyspace),
@@ -65,8 +67,8 @@ impl Host {
         }
     }
 
-    /// The allocator's numbers for INFO; `commands` is the number of commands other than INFO so far. The
-    /// reading is at most a tenth of a second old, and not older than the last of these commands.
+    /// The allocator's figures for INFO; `commands` is the number of commands other than INFO so far. The
+    /// reading is at most a tenth of a second old, and newer than the last of these commands.
     pub(in crate::host) fn shown_memory(&mut self, keyspace: &Keyspace, commands: u64) -> Allocated {
         let age_ns = self.clock.recent().mono_ns.saturating_sub(self.memory.read_at_ns);
         if age_ns < MEMORY_SHOWN_NS && self.memory.shown_after == commands {

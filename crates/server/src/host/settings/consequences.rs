@@ -33,7 +33,7 @@ impl Host {
         });
     }
 
-    /// Applies `oom-score-adj`. Errors: text for the client.
+    /// Applies `oom-score-adj`. Errors: a text for the client.
     pub fn apply_oom_score(&mut self, config: &Config) -> Result<(), String> {
         self.settings.oom_score.apply(config).map_err(|error| {
             self.log_oom_error(&error);
@@ -52,7 +52,7 @@ impl Host {
         self.note(LogLevel::Warning, &format!("Unable to write oom_score_adj: {}", plain_error(error)));
     }
 
-    /// Starts or ends the allocator's own background thread, as `jemalloc-bg-thread` says. Errors: text
+    /// Starts or ends the allocator's own background thread, as `jemalloc-bg-thread` says. Errors: a text
     /// for the client.
     pub fn apply_allocator_thread(&mut self, config: &Config) -> Result<(), String> {
         let (done, verb) = match config.bool(param::JEMALLOC_BG_THREAD) {
@@ -66,8 +66,8 @@ impl Host {
         })
     }
 
-    /// Logs the rules of `announce-endpoint-for`, so that an operator can check them: a rule that names a
-    /// wrong node or network is valid, too.
+    /// Logs the rules of `announce-endpoint-for`, so that an operator can check them, because even a rule
+    /// that names a wrong node or network is valid.
     pub fn log_endpoint_rules(&mut self, config: &Config) {
         let rules = config.endpoint_rules();
         if rules.is_empty() {
@@ -94,7 +94,7 @@ impl Host {
     }
 
     /// Puts the configured certificates and TLS settings in force, and drops the connections that MIGRATE
-    /// keeps. Errors: text for the client; the log has the reason.
+    /// keeps. Errors: a text for the client; the log has the reason.
     pub fn apply_tls(&mut self, config: &Config) -> Result<(), String> {
         let storage = self.storage.clone();
         self.kept_links.forget();
@@ -104,8 +104,8 @@ impl Host {
         })
     }
 
-    /// Listens on the configured metrics port; the endpoint's thread gets the sockets at the end of the
-    /// iteration. Errors: text for the client.
+    /// Listens on the configured metrics port. The endpoint's thread gets the sockets at the end of the
+    /// iteration. Errors: a text for the client.
     pub fn apply_metrics(&mut self, config: &Config) -> Result<(), String> {
         if let Some(refusal) = metrics::refusal(config) {
             return Err(refusal);
@@ -124,7 +124,7 @@ impl Host {
         Ok(())
     }
 
-    /// Puts changed TLS settings in force, also for the metrics endpoint. Errors: text for the client.
+    /// Puts changed TLS settings in force, also for the metrics endpoint. Errors: a text for the client.
     fn apply_tls_everywhere(&mut self, config: &Config) -> Result<(), String> {
         self.apply_tls(config)?;
         if config.int(param::METRICS_PORT) != 0 { self.apply_metrics(config) } else { Ok(()) }
@@ -144,7 +144,7 @@ impl Host {
         }
     }
 
-    /// Checks now and then whether certificate files have changed. Called by the cron.
+    /// Checks at intervals whether certificate files have changed. Called by the cron.
     pub fn look_at_certificates(&mut self, config: &Config, waker: Waker) {
         let now_s = self.recent().mono_ns / 1_000_000_000;
         let storage = self.storage.clone();
@@ -170,8 +170,8 @@ impl Host {
         self.listen_on_bus(config)
     }
 
-    /// Listens on the bus port if the configuration wants a cluster node; the port may follow from
-    /// the clients' port.
+    /// Listens on the bus port if the server is configured as a cluster node. The number of this port may
+    /// follow from the clients' port.
     fn listen_on_bus(&mut self, config: &Config) -> Result<(), ()> {
         if !config.bool(param::CLUSTER_ENABLED) {
             return Ok(());
@@ -189,7 +189,7 @@ impl Host {
         listened.map_err(drop)
     }
 
-    /// Adjusts the descriptor limit to the configured threads. Threads take precedence: if too few
+    /// Adjusts the descriptor limit to the configured threads. Threads take precedence. If too few
     /// descriptors are left for `maxclients`, a warning is logged.
     fn allow_threads(&mut self, config: &Config) {
         let allowed = listen::adjust_descriptor_limit(config, &mut drop);
@@ -214,11 +214,11 @@ impl Host {
     }
 }
 
-/// The most rules of `announce-endpoint-for` that are logged.
+/// Maximum number of rules of `announce-endpoint-for` that are logged.
 const ENDPOINT_RULES_LOGGED: usize = 50;
 
-/// What the process does after a CONFIG SET of certain directives ([`CONFIG_EFFECTS`]). All other
-/// directives are read when needed, by the process and the engine. Errors: text for the client.
+/// The function that the process calls after a CONFIG SET of certain directives ([`CONFIG_EFFECTS`]). All
+/// other directives are read when needed, by the process and the engine. Errors: a text for the client.
 type ConfigEffect = fn(&mut Host, &Config) -> Result<(), String>;
 const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (&[param::PORT.any()], |host, config| {
@@ -233,7 +233,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (TLS_DIRECTIVES, Host::apply_tls_everywhere),
     (&[param::TLS_CLUSTER.any()], |host, config| {
         host.apply_tls_everywhere(config)?;
-        // Without `cluster-port` the bus port follows from `tls-port` with `tls-cluster`,
+        // If `cluster-port` is not set, the bus port follows from `tls-port` if `tls-cluster` is on, and
         // otherwise from `port`.
         let refused = "Unable to listen on the port of the cluster bus. Check server logs.";
         host.listen_on_bus(config).map_err(|()| refused.to_owned())
@@ -285,7 +285,8 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     (&[param::DIR.any()], |host, config| {
         let path = std::ffi::OsStr::from_bytes(config.bytes(param::DIR));
         std::env::set_current_dir(path).map_err(|error| plain_error(&error))?;
-        // On refusal, the directory is set back like every other applied change.
+        // If the claim is refused, the working directory is restored like every other change that was
+        // applied.
         host.claim_data(config)
     }),
     (&[param::SAVE.any(), param::DBFILENAME.any()], Host::claim_data),
@@ -317,7 +318,7 @@ const CONFIG_EFFECTS: &[(&[ParamId], ConfigEffect)] = &[
     }),
 ];
 
-/// Directives that TLS contexts depend on, without those that have other effects as well.
+/// Directives on which TLS contexts depend, without the directives that have other effects as well.
 const TLS_DIRECTIVES: &[ParamId] = &[
     param::TLS_CERT_FILE.any(),
     param::TLS_KEY_FILE.any(),

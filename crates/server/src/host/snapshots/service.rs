@@ -16,8 +16,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// While more background writers than this run, no other one is started. A save that was broken off counts
-/// as running while its thread waits for the disk.
+/// No further background writer is started while more than this many run. A save that was broken off
+/// counts as running while its thread waits for the disk.
 const RUNNING_WRITERS_MAX: usize = 4;
 
 impl Host {
@@ -103,9 +103,9 @@ impl SnapshotFiles for Host {
     }
 }
 
-/// A snapshot saved in the foreground while older ones may be written in the background. An older snapshot
-/// must not replace the younger one. So the older writers are broken off, but only once the younger
-/// snapshot is whole on disk.
+/// A snapshot that is saved in the foreground while older snapshots may still be written in the
+/// background. An older snapshot must not replace this younger one, so the older writers are broken off,
+/// but only when the younger snapshot is completely on disk.
 struct YoungerSnapshot {
     writer: SnapshotWriter,
     older: Vec<WriterHandle>,

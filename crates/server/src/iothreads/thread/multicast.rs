@@ -1,8 +1,9 @@
-//! Messages for many connections of an I/O thread: a text and a list of its receivers.
+//! Messages for many connections of an I/O thread. Each has a text and a list of the connections that receive
+//! the text.
 //!
-//! A large text is shared by its receivers, a small one is copied. If an iteration of the main thread
-//! brought one list only, as with one busy channel, each receiver gets the text at once. Otherwise the texts
-//! are first gathered for each connection, so that each connection needs only one send.
+//! A large text is shared by its receivers, and a small text is copied. If an iteration of the main thread
+//! sends only one list, as with one busy channel, the text is sent to each receiver at once. Otherwise the
+//! texts are first gathered for each connection, so that each connection needs only one send.
 
 mod copies;
 

@@ -1,4 +1,4 @@
-//! The lists of messages from I/O threads and of batches that return.
+//! The lists of messages from I/O threads, and of batches that are sent back to them.
 
 use crate::host::Host;
 use crate::iothreads::{Batch, ToMain};
@@ -6,17 +6,17 @@ use sluice_base::SessionKey;
 use sluice_base::heap;
 use std::collections::BTreeMap;
 
-/// Messages of I/O threads and their batches. Empty between two iterations, apart from reserved room and
-/// kept batches; bounded by one batch for each connection.
+/// Messages of I/O threads and their batches. Between two iterations the lists are empty, apart from
+/// reserved room and kept batches. There is at most one batch for each connection.
 #[derive(Default)]
 pub struct Batches {
     pub(super) messages: Vec<ToMain>,
-    /// Messages of one group: the keys of their batches are prefetched together.
+    /// Messages of one group. The keys of their batches are prefetched together.
     pub(super) group: Vec<ToMain>,
     /// Batches that were executed in this iteration.
     #[allow(clippy::vec_box, reason = "they travel on as they came")]
     pub(super) executed: Vec<Box<Batch>>,
-    /// With `appendfsync always`: batches whose replies wait for the append-only file, with the position
+    /// Batches whose replies wait for the append-only file (with `appendfsync always`), and the position
     /// that must be durable before the replies are sent.
     pub(super) kept: BTreeMap<SessionKey, (u64, Box<Batch>)>,
     /// Whether executed batches were sent back in this iteration.
@@ -24,7 +24,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Forgets the batch of a connection that has ended.
+    /// Drops the kept batch of a connection that has ended.
     pub(in crate::iteration) fn forget(&mut self, key: SessionKey) {
         self.kept.remove(&key);
     }

@@ -16,9 +16,9 @@ pub(in crate::iothreads::thread) struct Copies {
 }
 
 impl Copies {
-    /// The most buffers that are kept.
+    /// Maximum number of buffers that are kept.
     const COPIES_MAX: usize = 16;
-    /// The most room of a kept buffer: a copied text and some more.
+    /// Maximum capacity in bytes of a kept buffer, which is enough for a copied text and some more bytes.
     pub(super) const COPY_BYTES_MAX: usize = 2 * SHARED_BYTES_MIN;
 
     /// Heap bytes of the buffers and lists.
@@ -29,7 +29,8 @@ impl Copies {
             + heap::vec(&self.gathered)
     }
 
-    /// Keeps a sent buffer for reuse if it fits and there is room for it; returns it otherwise.
+    /// Keeps a sent buffer for reuse if its size is suitable and there is room for another one. Otherwise
+    /// returns the buffer.
     #[inline]
     pub(in crate::iothreads::thread) fn keep(&mut self, buffer: Vec<u8>) -> Option<Vec<u8>> {
         let fits = buffer.capacity() > 0 && buffer.capacity() <= Copies::COPY_BYTES_MAX;
@@ -42,7 +43,7 @@ impl Copies {
 
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         if self.buffers.capacity() == 0 {
-            // `keep` only fills reserved room, so it keeps buffers from now on.
+            // `keep` stores buffers only in reserved room, so from now on it keeps buffers.
             self.buffers.reserve_exact(Copies::COPIES_MAX);
         }
         self.buffers.pop().unwrap_or_default()
