@@ -126,7 +126,7 @@ mod tests {
         std::fs::write(&file, "").expect("writable");
         assert_eq!(FreeName::beside(&file, "cut-7").find(&Real).ok(), Some(folder.join("incr.cut-7")));
         assert_eq!(FreeName::numbered(&file, "x").find(&Real).ok(), Some(folder.join("incr.x-1")));
-        // The folder's name is taken by a plain file.
+        // A plain file stands where the folder of the name should be.
         let beneath = file.join("incr");
         let error = FreeName::beside(&beneath, "cut-7").find(&Real).expect_err("no folder");
         assert_eq!(error.kind(), ErrorKind::NotADirectory);

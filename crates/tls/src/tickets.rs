@@ -33,7 +33,7 @@ pub(crate) struct Tickets {
 struct TicketKeys {
     current: Option<Arc<TicketKey>>,
     previous: Option<Arc<TicketKey>>,
-    /// Tickets that `current` has sealed.
+    /// Number of tickets that `current` has sealed.
     sealed: u64,
 }
 
@@ -44,7 +44,7 @@ struct TicketKey {
 }
 
 impl Tickets {
-    /// A producer without a key yet. `now` is the clock, in unix seconds.
+    /// A producer of tickets that has no key yet. `now` is the clock, in unix seconds.
     pub(crate) fn new(random: &'static dyn SecureRandom, lifetime_s: u64, now: fn() -> i64) -> Tickets {
         let lifetime_s = u32::try_from(lifetime_s.min(LIFETIME_S_MAX)).unwrap_or(u32::MAX);
         Tickets { keys: Mutex::default(), random, lifetime_s, now }
@@ -59,7 +59,7 @@ impl Tickets {
         Some(Arc::new(TicketKey { name, key, made_s: now_s }))
     }
 
-    /// The keys, after keys that are too old were dropped.
+    /// Locks and returns the keys. Keys that are too old are dropped first.
     fn keys_at(&self, now_s: i64) -> std::sync::MutexGuard<'_, TicketKeys> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let lifetime_s = i64::from(self.lifetime_s);
@@ -86,7 +86,7 @@ impl Tickets {
         Some((Arc::clone(keys.current.as_ref()?), nonce))
     }
 
-    /// The key of that name, if it may still decrypt.
+    /// The key named `name`, if it may still decrypt.
     fn opening_key(&self, name: &[u8], now_s: i64) -> Option<Arc<TicketKey>> {
         let keys = self.keys_at(now_s);
         [&keys.current, &keys.previous].into_iter().flatten().find(|key| key.name == name).cloned()

@@ -1,8 +1,8 @@
 //! A radix tree of names, which finds all names that a key begins with.
 //!
-//! A node represents the bytes on the path from the root. Its label, the part after its parent's bytes,
-//! is a slice of some name that ends at this node or below it, so no bytes are copied. Adding, removing and
-//! finding cost O(length of the name or key), however many names there are or begin alike.
+//! A node represents the bytes on the path from the root. Its label, the part after its parent's bytes, is a
+//! slice of some name that ends at this node or below it, so no bytes are copied. Adding, removing and
+//! finding cost O(length of the name or key), however many names there are, and however many begin alike.
 //!
 //! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty;
 //! (2) a node other than the root is the end of a name, or has at least two children; (3) the root is
@@ -134,7 +134,7 @@ impl NameTree {
         if let Some(last) = path.last() {
             self.join(*last);
         }
-        // Bottom-up, so that a name taken from a child has already been replaced.
+        // The nodes are updated bottom-up, so that a name taken from a child has already been replaced.
         for at in path.iter().rev() {
             let node = &self.nodes[*at as usize];
             if Arc::ptr_eq(&node.name, &removed)

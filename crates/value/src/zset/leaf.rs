@@ -34,7 +34,7 @@ struct LeafSpan {
     count: u32,
 }
 
-/// Tells tests which thread freed a leaf.
+/// Records for tests which thread freed a leaf.
 #[derive(Debug)]
 struct Witness;
 
@@ -128,8 +128,8 @@ impl RowLeaf {
         !self.0.is_unique()
     }
 
-    /// Replaces the contents by a row that fits; `false`, with the leaf unchanged, if it is shared, too
-    /// small, or far too large.
+    /// Replaces the contents by a row that fits; returns `false` and leaves the leaf unchanged if it is
+    /// shared, too small, or far too large.
     pub(super) fn load(&mut self, row: &[u8], count: usize) -> bool {
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
         if inner.slice.len() < row.len() || inner.slice.len() > SCRATCH_BYTES_MAX {
@@ -141,8 +141,8 @@ impl RowLeaf {
         true
     }
 
-    /// Moves the element in a range of the row to a gap, with another score of the same width, so that
-    /// no length changes. `false`, with the leaf unchanged, if it is shared.
+    /// Moves the element in a range of the row to a gap, with another score of the same width, so that no
+    /// length changes. Returns `false` and leaves the leaf unchanged if it is shared.
     pub(super) fn turn(&mut self, range: Range<usize>, gap: usize, (member, score): (&[u8], f64)) -> bool {
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
         let span = inner.header.span;

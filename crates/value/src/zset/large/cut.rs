@@ -63,7 +63,8 @@ impl Large {
 }
 
 impl LargeParts<'_, '_> {
-    /// Removes the elements of these ranks, some but not all of the node's, from below the node.
+    /// Removes the elements of these ranks from below a node; they are some, but not all, of the node's
+    /// elements.
     fn cut(&mut self, inner: &mut Arc<InnerNode>, ranks: Range<usize>) {
         let Some(children) = self.children(inner) else { return };
         let (mut behind, mut gone) = (0, 0..0);
