@@ -35,7 +35,7 @@ SERVER is `ours` (a release of what is checked out), `stock` (what SLUICE_PEER_S
   --logs FOLDER       the logs of the nodes are left there
 ";
 
-/// Maximum wait for the end of a node: after a handover a node of ours redirects clients for 3 s.
+/// Maximum wait for the end of a node; after a handover a node of ours redirects clients for 3 s.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A library whose errors are counted, but are no failure. The synchronous cluster connection of redis-rs
@@ -114,7 +114,7 @@ fn server(word: &str) -> Result<PathBuf> {
 }
 
 impl Upgrade {
-    /// The default upgrade: replicas first.
+    /// The default upgrade, which restarts the replicas first.
     fn between(from: PathBuf, to: PathBuf) -> Upgrade {
         let order = (PRIMARIES..2 * PRIMARIES).chain(0..PRIMARIES).collect();
         let (clients, mode) = (Vec::new(), "default".to_owned());
@@ -248,7 +248,7 @@ fn tell(found: &Found, since_ms: u64) {
     }
 }
 
-/// The sum of a library's steps.
+/// The totals of a library over all steps.
 #[derive(Default)]
 struct Sum {
     writes: u64,

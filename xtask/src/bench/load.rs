@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::shell;
 use crate::wire::encode;
 
-/// Digits of a number in a request.
+/// Number of digits of a number in a request.
 const DIGITS: usize = 12;
 
 /// Maximum wait for a reply.
@@ -39,8 +39,8 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// A template from words: `#` in a word is replaced by a number of twelve digits, a word
-    /// `$64` by 64 bytes.
+    /// A template made from words. `#` in a word stands for a number of twelve digits, and a word such as
+    /// `$64` for a value of 64 bytes.
     pub(crate) fn new(text: &str) -> Template {
         let words = text.split_whitespace().map(|word| match word.strip_prefix('$') {
             Some(length) => vec![b'v'; length.parse().expect("rows are tested")],
@@ -149,7 +149,7 @@ impl Replies {
 struct Client {
     stream: TcpStream,
     replies: Replies,
-    /// Requests without a reply.
+    /// Number of requests that have no reply yet.
     owed: usize,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct Shape {
     pub(crate) clients: usize,
     /// Outstanding requests per connection.
     pub(crate) depth: usize,
-    /// Numbers in requests are random and below this.
+    /// Numbers in requests are random and smaller than this.
     pub(crate) keys: u64,
 }
 
@@ -222,8 +222,8 @@ impl Load {
         Ok(())
     }
 
-    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; returns their
-    /// number and the seconds.
+    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; returns the number
+    /// of requests and the seconds that they took.
     pub(crate) fn run(&mut self, template: &Template, count: u64) -> Result<(u64, f64)> {
         let Shape { depth, keys, .. } = self.shape;
         let began = shell::now();
@@ -255,8 +255,8 @@ impl Load {
     }
 }
 
-/// Sends writes on one connection, a thousand at a time: their replies fit the socket's buffers, so the
-/// server never waits for this thread.
+/// Sends writes on one connection, a thousand at a time, so that their replies fit the socket's buffers and
+/// the server never waits for this thread.
 pub(crate) struct Writer {
     client: Client,
     buffer: Vec<u8>,
@@ -299,12 +299,12 @@ pub(crate) fn fill(port: u16, template: &Template, count: u64) -> Result<()> {
     writer.finish()
 }
 
-/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them,
-/// while the load sends the same; returns the seconds until each reply.
+/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them, while
+/// the load sends the same template; returns the seconds until each reply.
 pub(crate) fn probe(port: u16, mut load: Load, template: &Template, probes: usize) -> Result<Vec<f64>> {
     let keys = load.shape.keys;
     let mut rng = Rng::new(2);
-    // Requests to warm up the server, which are not counted.
+    // These requests warm up the server and are not counted.
     load.run(template, 10_000)?;
     beside(
         move |is_over| {
@@ -345,7 +345,8 @@ fn beside<T>(
     other: impl FnOnce(&dyn Fn() -> bool) -> Result<()> + Send,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    // Relaxed on both sides: the flag orders nothing; the join publishes the thread's results.
+    // Relaxed ordering suffices on both sides: the flag orders nothing, and the join publishes the thread's
+    // results.
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let other =
@@ -384,7 +385,7 @@ impl Pinger {
     }
 }
 
-/// Opens a connection, makes one request, and closes: `count` times in turn.
+/// Opens a connection, makes one request, and closes the connection, all of this `count` times in turn.
 pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     let mut buffer = vec![0; 4096];
     for index in 0..count {
@@ -397,9 +398,8 @@ pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sends one request and, after it on another connection, PINGs until [`AFTERMATH`] has passed
-/// since the request's reply: servers free much memory after the reply. Returns the longest
-/// wait for a PING, seconds.
+/// Sends one request, and then PINGs on another connection until [`AFTERMATH`] has passed since the request's
+/// reply, because servers free much memory after the reply. Returns the longest wait for a PING in seconds.
 pub(crate) fn wait_behind(port: u16, template: &Template) -> Result<f64> {
     let (mut slow, mut other) = (Client::open(port)?, Client::open(port)?);
     let mut buffer = vec![0; 256 << 10];

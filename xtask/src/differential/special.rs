@@ -125,7 +125,8 @@ pub(crate) const PARAMETERS: &[&str] = &[
 pub(crate) const CHANNELS: &[&str] = &["news", "ch:1", ""];
 
 /// Values of `notify-keyspace-events` at the start of streams with notifications. No value has `A` together
-/// with `n`: when a CONFIG SET fails, the reference restores the value that it shows, which hides the `n`.
+/// with `n`, because when a CONFIG SET fails, the reference restores the value that it shows, which hides the
+/// `n`.
 const NOTIFIED: &[&str] = &["KEA", "KEg$lxmn", "KEA", "E$lgn", "Kxm", "El"];
 
 /// Values that are valid for some parameter, or nearly.
@@ -172,14 +173,14 @@ const ASKED: &[&str] = &[
     "lfu-*",
 ];
 
-/// Types that DEBUG PROTOCOL can send, without push, which is no reply.
+/// Types that DEBUG PROTOCOL can send, except push, which is no reply.
 const PROTOCOL: &[&str] = &[
     "string", "integer", "double", "null", "array", "set", "map", "bignum", "true", "false", "verbatim",
     "attrib",
 ];
 
-/// Whether the call has fixed words that must not be changed: a changed one could, for example, end or hang
-/// the server, or read data that is compared elsewhere.
+/// Whether the call has fixed words that must not be changed, because a changed one could, for example, end
+/// or hang the server, or read data that is compared elsewhere.
 pub(super) fn is_fixed(name: &str) -> bool {
     matches!(
         name,
@@ -250,7 +251,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
             generator.pick(&["a", "1.2", "with space", "", "\n"]),
         ],
         "client|unblock" => client_unblock(generator),
-        // Only the blocking client waits long: other commands time out after a moment, with a null reply.
+        // Only the blocking client waits long. Other commands time out after a moment, with a null reply.
         "blpop" | "brpop" | "blmove" | "brpoplpush" | "blmpop" => {
             let timeout =
                 generator.pick(&["0.001", "0.001", "0.002", "-1", "x", "nan", "1e300", "", "0x.1p-9"]);
@@ -284,7 +285,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     Some(words)
 }
 
-/// A key that no other command names: a client that waits for it waits until its timeout.
+/// A key that no other command names, so a client that waits for it waits until its timeout.
 const NOBODYS_KEY: &[u8] = b"nobody's";
 
 /// CLIENT UNBLOCK of the blocking client, or of another id.
@@ -380,7 +381,7 @@ pub(super) fn many(generator: &mut Generator) -> Command {
     Command::of(words)
 }
 
-/// A key that expires at once, and a sleep until it has expired on both servers.
+/// A command that makes a key expire at once, and a sleep until the key has expired on both servers.
 pub(super) fn expiry(generator: &mut Generator) -> [Command; 2] {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
@@ -430,8 +431,7 @@ fn client_kill(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// A key that expires at a given time, and a command that reads this time: both servers must
-/// return the same.
+/// Commands that let a key expire at a given time and then read this time. Both servers must return the same.
 pub(super) fn moment(generator: &mut Generator) -> Vec<Command> {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
@@ -628,8 +628,8 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     }
 }
 
-/// Makes an expiry that is compared with another one unique: of two equal relative expiries the later one
-/// is greater only if a millisecond has passed in between, which is random.
+/// Makes an expiry that is compared with another one unique, because of two equal relative expiries the later
+/// one is greater only if a millisecond has passed in between, which is random.
 pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [Vec<u8>]) {
     let compares = |word: &Vec<u8>| {
         word.get(..2).is_some_and(|head| head.eq_ignore_ascii_case(b"GT") || head.eq_ignore_ascii_case(b"LT"))
@@ -651,8 +651,8 @@ fn move_far(word: &mut Vec<u8>) {
     }
 }
 
-/// Replaces an absolute time that may be past by one far in the future: MSETEX leaves an expired key in
-/// place, and whether RANDOMKEY or SCAN finds it first is random.
+/// Replaces an absolute time that may be past by one far in the future, because MSETEX leaves an expired key
+/// in place, and whether RANDOMKEY or SCAN finds it first is random.
 fn move_past_away(word: &mut Vec<u8>) {
     if number(word).is_some_and(|moment| (1..9_000_000_000_000).contains(&moment)) {
         *word = b"9000000000000".to_vec();

@@ -12,7 +12,7 @@ struct Ban {
     instead: &'static str,
 }
 
-/// Automation and test support: not part of the product.
+/// Automation and test support, which are not part of the product.
 const DEVELOPMENT: &[&str] =
     &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testbase/", "crates/testkit/", "crates/sim/"];
 
@@ -58,8 +58,8 @@ const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/daemon/
 /// The advice for code that starts a thread.
 const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its `start`";
 
-/// Files of the engine that execute commands, or are its public interface. All others get a `Core`, which
-/// cannot run a command, and leave further steps to the caller. Code that replays a log is in the list
+/// Files of the engine that execute commands, or are its public interface. All other files get a `Core`,
+/// which cannot run a command, and leave further steps to the caller. Code that replays a log is in the list
 /// because it creates an engine, and the driver of a link because it has one.
 const EXECUTION: &[&str] = &[
     "crates/engine/src/engine",

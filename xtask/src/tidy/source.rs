@@ -80,8 +80,8 @@ impl Source {
         }
     }
 
-    /// The line on which the item that starts at `first` ends: at its `;` or at the brace that
-    /// closes its first one.
+    /// The line on which the item that starts at `first` ends: at its `;` or at the brace that closes its
+    /// first brace.
     fn end_of_item(&self, first: usize) -> usize {
         let mut depth = 0_usize;
         for (line, code) in self.code.iter().enumerate().skip(first) {
