@@ -49,8 +49,8 @@ struct Pins {
     described: String,
 }
 
-/// The figures of one row: for each round, those of both servers, with one for each line of the row. If there
-/// are none, the reason.
+/// The figures of one row: for each round, those of both servers for each line of the row; or the reason why
+/// there are no figures.
 type Rounds = std::result::Result<Vec<[Vec<Figures>; 2]>, String>;
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {

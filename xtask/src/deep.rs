@@ -32,8 +32,8 @@ struct LongRun {
     about: &'static str,
     /// The options that change what the run does.
     takes: &'static [&'static str],
-    /// Default number of commands of the differential test, for each seed or each way to run or write; 0 for
-    /// a run that sends none.
+    /// Default number of commands of the differential test, for each seed, or for each way to run our server
+    /// or to write logs; 0 for a run that sends no commands.
     commands: u64,
     run: fn(&Chosen) -> Result<Ran>,
 }

@@ -30,7 +30,7 @@ const PROBES: &[Probe] = &[
             "crates/keyspace/src/view.rs",
         ],
     },
-    // `Value` as used by the keyspace.
+    // This build makes `Value` non-exhaustive: errors must occur where the keyspace matches it.
     Probe {
         cfg: "value",
         package: "sluice-keyspace",
@@ -41,7 +41,8 @@ const PROBES: &[Probe] = &[
             "crates/keyspace/src/view.rs",
         ],
     },
-    // `ValueRef` as used by commands: DUMP, SORT, ZUNION, slow reads, digests, DEBUG OBJECT.
+    // This build makes `ValueRef` non-exhaustive: errors must occur where commands match it (DUMP, SORT,
+    // ZUNION, slow reads, digests, DEBUG OBJECT).
     Probe {
         cfg: "value-ref",
         package: "sluice-commands",
@@ -54,7 +55,7 @@ const PROBES: &[Probe] = &[
             "crates/commands/src/zset/inputs.rs",
         ],
     },
-    // `ValueRef` as used by snapshots.
+    // This build makes `ValueRef` non-exhaustive: errors must occur where snapshots match it.
     Probe { cfg: "value-ref", package: "sluice-snapshot", files: &["crates/snapshot/src/write.rs"] },
 ];
 

@@ -1,4 +1,4 @@
-//! A server process for a task, on a free port and in a folder of its own, which is ended on drop.
+//! A server process for a task, on a free port and in a folder of its own. The process is ended on drop.
 
 use std::fs::File;
 use std::net::TcpListener;

@@ -268,7 +268,7 @@ impl Disk {
     }
 
     /// Makes the names of a folder durable. A rename between two folders becomes durable as a whole
-    /// with either of them.
+    /// as soon as either of them is synced.
     fn sync_folder(&mut self, folder: &Path) {
         let changes = std::mem::take(&mut self.changes);
         for change in changes {

@@ -10,8 +10,8 @@
 //!
 //! The dense encoding has 16,384 registers of six bits; the first register is in the low bits of the first
 //! byte. The sparse encoding has operations, each for consecutive registers: `00xxxxxx` stands for x + 1
-//! zeros, `01xxxxxx yyyyyyyy` for zeros, too, with a count of fourteen bits, and `1vvvvvxx` for x + 1
-//! registers of the value v + 1.
+//! zeros, `01xxxxxx yyyyyyyy` for more zeros, whose number less one has these fourteen bits, and
+//! `1vvvvvxx` for x + 1 registers of the value v + 1.
 //!
 //! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and a function
 //! that reads all operations returns [`Corrupt`] if they do not cover the registers exactly; (2) an update of

@@ -385,7 +385,7 @@ impl Pinger {
     }
 }
 
-/// Opens a connection, makes one request, and closes the connection, all of this `count` times in turn.
+/// Repeats `count` times: opens a connection, makes one request, and closes the connection.
 pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     let mut buffer = vec![0; 4096];
     for index in 0..count {

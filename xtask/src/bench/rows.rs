@@ -113,7 +113,7 @@ impl Row {
         if matches!(self.work, Work::Connections { .. } | Work::Fragment { .. }) { 1 } else { asked }
     }
 
-    /// Whether the server may use every processor, because on a single one its threads would only take turns.
+    /// Whether the server may use every processor. On a single processor, its threads would only take turns.
     pub(crate) fn takes_all_processors(&self) -> bool {
         matches!(self.work, Work::Threads { .. })
     }

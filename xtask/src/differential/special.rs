@@ -628,8 +628,8 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     }
 }
 
-/// Makes an expiry that is compared with another one unique, because of two equal relative expiries the later
-/// one is greater only if a millisecond has passed in between, which is random.
+/// Makes an expiry unique if it is compared with another one. Of two equal relative expiries, the later one
+/// is greater only if a millisecond has passed in between, which is random.
 pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [Vec<u8>]) {
     let compares = |word: &Vec<u8>| {
         word.get(..2).is_some_and(|head| head.eq_ignore_ascii_case(b"GT") || head.eq_ignore_ascii_case(b"LT"))

@@ -14,7 +14,7 @@ use super::scene::{Measured, Scene, nothing, play, processor_ticks};
 const GOES_ON_FOR: Duration = Duration::from_secs(4);
 /// `tracking-table-max-keys` of the programs that exceed it with absent keys.
 const KEYS_MAX: u64 = 100_000;
-/// Number of keys by which the table may exceed its limit whenever INFO is read, in percent of the limit.
+/// Maximum excess of the table over its limit of keys whenever INFO is read, in percent of the limit.
 const BEYOND_PERCENT: u64 = 10;
 /// Number of names in one request.
 const NAMES: usize = 1000;
