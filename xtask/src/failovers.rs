@@ -88,8 +88,8 @@ fn in_words(found: &Found) -> String {
     format!("{} errors{lost}, longest gap {} ms", found.errors.len(), found.gap_ms)
 }
 
-/// Waits until each program is well again; returns all reports until then. Errors: a program is not well
-/// within [`PATIENCE`].
+/// Waits until each program is well again; returns the sum of each program's reports until then. Errors: a
+/// program is not well within [`PATIENCE`].
 fn settled(loops: &mut Loops) -> Result<Vec<Found>> {
     let began = shell::now();
     let mut all = loops.report()?;

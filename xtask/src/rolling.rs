@@ -231,8 +231,8 @@ fn version(binary: &Path) -> Result<String> {
     Ok(text.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// Prints errors, lost writes and wrong values (at most 12 lines), and the longest gap if a person would
-/// notice it.
+/// Prints the number of errors and the longest gap, if there are errors or a person would notice the gap.
+/// Also prints the errors by kind, the lost writes and the wrong values, 12 lines at most.
 fn tell(found: &Found, since_ms: u64) {
     let after = i64::try_from(found.gap_at_ms).unwrap_or(0) - i64::try_from(since_ms).unwrap_or(0);
     if !found.errors.is_empty() || found.gap_ms > 250 {

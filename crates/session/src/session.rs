@@ -457,7 +457,7 @@ impl ReplicaState {
 /// The stages of a full synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncStage {
-    /// The replica waits for a snapshot to begin.
+    /// The replica waits until a snapshot can be sent to it.
     Wanted,
     /// The snapshot is being sent.
     Sending,

@@ -70,8 +70,8 @@ pub struct FileLoad {
     options: LoadOptions,
     reader: Reader,
     state: LoadState,
-    /// Bytes of the file that are not read yet, if the size is known. The sizes that the file states are
-    /// hints, which this number limits.
+    /// Bytes of the file from the piece being handled on; 0 if the size is unknown. The sizes that the file
+    /// states are hints, which this number limits.
     left: u64,
     /// The first bytes of the file.
     head: Vec<u8>,
@@ -373,8 +373,8 @@ impl LoadState {
 }
 
 /// Keeps the file under a second name if parts with data were dropped, because a save or a rewrite may take
-/// the file's place. The count of dropped parts then becomes 0. If that fails, the count stays, and no file
-/// may take the place of this one.
+/// the file's place. The count of dropped parts becomes 0 then, and also if the snapshot is no file of this
+/// server. If keeping the file fails, the count stays, and no file may take the place of this one.
 pub fn keep_dropped<S: SnapshotSource + ?Sized>(
     source: &mut S,
     counts: &mut LoadCounts,

@@ -27,7 +27,7 @@ impl<'a> FreeName<'a> {
         FreeName { file, ending, is_numbered: true }
     }
 
-    /// The first free name. Errors: the system cannot tell whether a name is free.
+    /// The first free name. Errors: the system does not report whether a name is free.
     pub fn find(&self, storage: &dyn Storage) -> io::Result<PathBuf> {
         self.find_where(storage, |_| Ok(false))
     }

@@ -19,7 +19,7 @@ pub fn temporary_name(pid: u32, number: u64) -> String {
     }
 }
 
-/// The path of a scratch file for this process's snapshot with this number.  A scratch file that a crash
+/// The path of a scratch file for this process's snapshot with this number. A scratch file that a crash
 /// leaves is removed like other temporary files.
 pub fn scratch_path(number: u64) -> PathBuf {
     let folder = std::env::current_dir().unwrap_or_default();

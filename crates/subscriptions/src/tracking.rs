@@ -481,8 +481,8 @@ impl Tracking {
         self.sweep(filter);
     }
 
-    /// Removes the dead items of the next shard, and rows that become empty; then rebuilds the filter's part
-    /// for the shard.
+    /// Removes the dead items of the next shard, and rows that become empty. If any items were removed,
+    /// rebuilds the filter's part for the shard.
     pub fn sweep(&mut self, filter: &mut KeyFilter) {
         let Tracking { table, clients, .. } = self;
         let is_live = |tracker: Tracker| {

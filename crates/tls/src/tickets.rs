@@ -1,6 +1,6 @@
 //! Tickets: the state of a session, encrypted under a key of the server, which the client keeps.
 //!
-//! Invariants: (1) a key encrypts for at most one lifetime and decrypts for one more, then it is dropped; (2)
+//! Invariants: (1) a key encrypts for at most one lifetime and decrypts for at most one more; (2)
 //! a ticket older than the lifetime is not accepted; (3) no nonce is used twice under a key: nonces are
 //! counted, and keys are random. The format is `key name (16) | nonce (12) | sealed (time made (8) | state) |
 //! tag (16)`.

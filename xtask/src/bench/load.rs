@@ -182,7 +182,7 @@ impl Client {
     }
 }
 
-/// The number of connections and requests of a load.
+/// The connections of a load, their outstanding requests, and the range of the numbers in requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     /// Connections that send requests.
@@ -398,7 +398,7 @@ pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sends one request, and then PINGs on another connection until [`AFTERMATH`] has passed since the request's
+/// Sends one request, and then PINGs on other connections until [`AFTERMATH`] has passed since the request's
 /// reply, because servers free much memory after the reply. Returns the longest wait for a PING in seconds.
 pub(crate) fn wait_behind(port: u16, template: &Template) -> Result<f64> {
     let (mut slow, mut other) = (Client::open(port)?, Client::open(port)?);

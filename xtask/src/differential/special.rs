@@ -608,8 +608,8 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         if name == "lset" && at == 2 && number(&words[at]).is_some_and(|n| n.abs() > i128::from(i32::MAX)) {
             words[at] = b"1000000".to_vec();
         }
-        // A number below -2^62 is replaced, because the reference's check for an overflow itself overflows
-        // for it, and takes it for a large number.
+        // A number below -2^62 is replaced, because the reference's overflow check itself overflows for
+        // such a number, and then takes it for a large one.
         if name == "bitfield" && number(&words[at]).is_some_and(|n| n < -(1 << 62)) {
             words[at] = b"-4611686018427387904".to_vec();
         }
@@ -643,7 +643,7 @@ pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [
     }
 }
 
-/// Replaces a relative time below 10,000,000 by a later one, which is still in the future at the end of the
+/// Replaces a positive relative time below 10,000,000 by a later one, which is still in the future at the end of the
 /// stream, even if the unit is a millisecond.
 fn move_far(word: &mut Vec<u8>) {
     if let Some(near) = number(word).filter(|n| (1..10_000_000).contains(n)) {

@@ -92,8 +92,8 @@ impl Transaction {
         self.selected_db
     }
 
-    /// Notes that a SELECT was queued. Does nothing if the transaction is aborted, because a command was
-    /// rejected.
+    /// Notes that a SELECT was queued. Does nothing if an earlier command was rejected, because the
+    /// transaction is then aborted.
     pub fn select(&mut self, db: usize) {
         if !self.aborted {
             self.selected_db = Some(db);

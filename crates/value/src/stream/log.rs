@@ -54,7 +54,7 @@ impl TreeItem for NodeItem {
 /// The entries that trimming keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// The last entries, at most this many.
+    /// The last entries, this many of them; more entries stay if only whole nodes are removed.
     Len(u64),
     /// The entries from this id on.
     MinId(StreamId),

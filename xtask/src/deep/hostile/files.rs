@@ -186,8 +186,8 @@ impl Drop for Folder {
     }
 }
 
-/// Starts a server with a log that is damaged, but not cut off. The server must end, and must either leave
-/// the file unchanged or keep the part that it removes in a file beside it.
+/// Starts a server with a log that is damaged, but not cut off. The server must end, and must keep all
+/// bytes of the file; if it removes a part of the file, it must keep that part in a file beside it.
 fn kept(binary: &Path, log: &[u8]) -> Result<Measured> {
     let folder = Folder::with_log(log)?;
     let folder_text = folder.0.to_string_lossy().into_owned();
