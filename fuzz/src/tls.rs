@@ -69,9 +69,9 @@ fn feed(session: &mut Session, bytes: &[u8], piece: usize, buffers: &mut Buffers
     true
 }
 
-/// Passes bytes to a server session: the first byte selects the version, the second the size of the
-/// pieces. If the third is even, the server receives the following bytes as they are. If it is odd, they are
-/// changes of a real client's flights: offset (2 bytes), bits to flip.
+/// Passes bytes to a server session. The first byte selects the version, the second the size of the pieces.
+/// If the third is even, the server receives the following bytes as they are. If it is odd, they are changes
+/// of a real client's flights: offset (2 bytes), bits to flip.
 pub(crate) fn server(data: &[u8]) {
     let [version, piece, mode, rest @ ..] = data else { return };
     let context = &CONTEXTS[usize::from(version % 2)];

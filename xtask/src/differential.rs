@@ -111,8 +111,8 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
         grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
     }
     if options.logs {
-        // ROLE is left out, because its reply has the replication offset: the reference's offset also
-        // counts bytes of the log, ours only bytes that replicas are sent.
+        // ROLE is left out, because its reply has the replication offset. The reference's offset also counts
+        // bytes of the log, ours only bytes that replicas are sent.
         grammar.commands.retain(|entry| entry.name != "role");
     }
     if grammar.commands.is_empty() {

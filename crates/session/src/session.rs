@@ -29,7 +29,7 @@ use sluice_resp::{AuthState, Outbox, Protocol, Reply};
 use sluice_subscriptions::registry::Subscribed;
 use std::sync::Arc;
 
-/// The client that runs a command: the part of its session that handlers may see.
+/// The client that runs a command: the part of the client's session that handlers may see.
 #[derive(Debug)]
 pub struct Caller {
     /// The client's id, as CLIENT ID returns it.
@@ -202,7 +202,7 @@ pub enum MaintenanceNotices {
     ToIp,
     /// A host name: `internal-fqdn` or `external-fqdn`.
     ToName,
-    /// No address: the client reconnects to the address that it is configured with.
+    /// No address, so that the client reconnects to the address that it is configured with.
     ToSame,
 }
 
@@ -446,8 +446,8 @@ impl ReplicaState {
 
     /// Whether this connection counts as a replica of its own, even if there is a later connection from the
     /// same address. A replica that has reconnected acknowledges on its old connection nothing past the end
-    /// that the stream had at that time. A connection that has acknowledged more belongs to another
-    /// replica: several can have the same address because of address translation.
+    /// that the stream had at that time. A connection that has acknowledged more belongs to another replica,
+    /// because several can have the same address because of address translation.
     pub fn is_counted(&self) -> bool {
         let is_other = |position: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > position);
         self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
@@ -521,7 +521,7 @@ pub struct ClientFlags {
     pub no_evict: bool,
     /// CLIENT NO-TOUCH is on.
     pub no_touch: bool,
-    /// READONLY is on: a replica of a cluster may answer reads.
+    /// READONLY is on, so a replica of a cluster may answer the client's reads.
     pub read_only: bool,
     /// Which command ASKING applies to.
     pub asking: AskingState,
@@ -565,7 +565,7 @@ pub struct Session {
     pub front: Option<Box<FrontOutput>>,
     /// A command that has waited runs again, so MONITOR and the client's counters have recorded it already.
     pub is_rerun: bool,
-    /// CLIENT TRACKING is on: the keys that the client reads may have to be remembered.
+    /// CLIENT TRACKING is on, so the keys that the client reads may have to be remembered.
     pub tracks_reads: bool,
     /// The request that runs again was postponed by a pause, a failover or a shutdown.
     pub was_postponed: bool,

@@ -15,11 +15,11 @@ use tikv_jemalloc_ctl::{epoch, stats};
 #[cfg_attr(not(sluice_system_allocator), global_allocator)]
 pub static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 
-/// The settings that jemalloc reads at its start. A run of free pages is used again for requests of at
-/// least 1/8,192 (2^-13) of its size; the default is 1/64. The pages of a long string are allocated one by
-/// one, 64 KiB each, and become one run of up to 512 MiB when the string is freed: by default the next
-/// string's pages would not be taken from that run, and the system would have to clear new pages (BITOP of
-/// 512 MB took three times as long; bench/record, `types`).
+/// The settings that jemalloc reads at its start. A run of free pages is used again for requests of at least
+/// 1/8,192 (2^-13) of its size; the default is 1/64. The pages of a long string are allocated one by one, 64
+/// KiB each, and become one run of up to 512 MiB when the string is freed. By default the next string's pages
+/// would not be taken from that run, and the system would have to clear new pages (BITOP of 512 MB took three
+/// times as long; bench/record, `types`).
 ///
 /// With `cache_oblivious:false` large blocks begin at a page boundary. By default each takes one more page,
 /// so that it can begin anywhere in its first page. A block of 16 KiB took a quarter more for this, and the
@@ -181,7 +181,7 @@ fn report_begins() {
     if memory == libc::MAP_FAILED {
         return;
     }
-    // Two threads may fault at the same time: the second continues with jemalloc.
+    // If two threads fault at the same time, the second one continues with jemalloc.
     let first = REPORT_MEMORY.compare_exchange(null_mut(), memory.cast(), Relaxed, Relaxed);
     if first.is_ok() {
         REPORTER.store(nix::unistd::gettid().as_raw(), Relaxed);

@@ -425,8 +425,8 @@ impl LoadTarget<'_> {
                 ))?;
             }
             Item::Sizes(keys, expires) => {
-                // The file's number of keys is a hint that may be wrong, so it is limited: a key takes at
-                // least `KEY_BYTES_MIN` bytes of the file.
+                // The file's number of keys is a hint that may be wrong, so it is limited by the number of
+                // bytes, because a key takes at least `KEY_BYTES_MIN` bytes of the file.
                 let bounded = |count: u64| count.min(self.rules.left / KEY_BYTES_MIN) as usize;
                 self.keyspace.reserve(self.state.db, bounded(keys), bounded(expires));
             }

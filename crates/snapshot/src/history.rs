@@ -102,8 +102,8 @@ impl LoadedHistory {
         self.db = db;
     }
 
-    /// Notes that a key, or fields of a hash, were left out because they have expired, if the file belongs to
-    /// a history: the replicas of that history still have them.
+    /// Notes that a key, or fields of a hash, were left out because they have expired. Does so only if the
+    /// file belongs to a history, whose replicas still have them.
     pub(crate) fn note_expired(&mut self, left_out: LeftOut) {
         if self.has_id() {
             self.expired.push(left_out);

@@ -6,7 +6,7 @@
 //! after disk faults is tested through [`faulty`], which loses what a crash of the machine would lose.
 //!
 //! The server's log, the pid file and the kernel's own files (`/proc`, `/sys`) do not go through this crate,
-//! because they hold no data to keep. The crate starts no threads: each function returns when the disk has
+//! because they hold no data to keep. The crate starts no threads; each function returns when the disk has
 //! answered.
 
 #![forbid(unsafe_code)]
@@ -150,8 +150,8 @@ impl FileAccess {
             other = group;
         }
         if uid != self.uid {
-            // Group and others get no permission that the owner lacked: the old owner may be in the group
-            // now, or among the others.
+            // Group and others get no permission that the owner lacked, because the old owner may be in the
+            // group now, or among the others.
             group &= owner;
             other &= owner;
         }

@@ -180,9 +180,9 @@ struct LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // The file is removed while it is still locked: a process that has opened it meanwhile sees, once
-        // it has the lock, that the name is gone or leads to another file. A file that cannot be removed
-        // does no harm.
+        // The file is removed while it is still locked, so that a process that has opened it in the meantime
+        // sees, once it has the lock, that the name is gone or leads to another file. A file that cannot be
+        // removed does no harm.
         if self.is_ours && is_at(&self.lock, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }

@@ -24,7 +24,7 @@ pub enum Stage {
     Renamed,
     /// The new file's name is durable.
     Done,
-    /// A write, the sync or the rename has failed: no more steps are tried.
+    /// A write, the sync or the rename has failed, so no more steps are tried.
     Failed,
 }
 

@@ -55,8 +55,8 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
     }
 }
 
-/// Whether a file may be one that a server was writing: it is empty, or begins as a snapshot, an append-only
-/// file or a manifest does.
+/// Whether a file may be one that a server was writing, because it is empty, or begins as a snapshot, an
+/// append-only file or a manifest does.
 pub(crate) fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
     let mut start = [0; 8];
     let read = storage.open(path).and_then(|mut file| file.read(&mut start));

@@ -562,7 +562,7 @@ pub(crate) const ITEMS_PER_KEY: usize = 64;
 /// If more than one item in this many is dead, all shards are swept in slices.
 const DEAD_SHARE: usize = 4;
 
-/// Time between sweeps of one shard, in ns, unless [`DEAD_SHARE`] requires a sweep of all shards: a pass over
+/// Time between sweeps of one shard, in ns, unless [`DEAD_SHARE`] requires a sweep of all shards. A pass over
 /// all shards takes 102 seconds.
 const SWEEP_EVERY_NS: u64 = 100_000_000;
 

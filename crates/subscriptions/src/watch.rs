@@ -34,8 +34,8 @@ struct OwnKeys {
     bytes: usize,
 }
 
-/// Bytes by which a watched key of this length increases a client's memory: the key is in the client's list
-/// and in the map.
+/// Bytes by which a watched key of this length increases a client's memory, because the key is in the
+/// client's list and in the map.
 fn bytes_of_key(len: usize) -> usize {
     2 * len + size_of::<(usize, Box<[u8]>)>() + size_of::<(SessionKey, bool)>()
 }

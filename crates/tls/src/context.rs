@@ -147,8 +147,8 @@ impl Context {
         Session::accept(Arc::clone(&self.0.server))
     }
 
-    /// A session for a connection that another node of the cluster made: a certificate is required,
-    /// whatever `tls-auth-clients` says, and no session is resumed.
+    /// A session for a connection that another node of the cluster made. A certificate is required, whatever
+    /// `tls-auth-clients` says, and no session is resumed.
     ///
     /// # Errors
     /// [`SessionError::NoAuthority`] if there is no CA certificate.

@@ -77,7 +77,7 @@ pub(crate) enum Alert {
 pub(crate) enum OpenedRecord {
     /// Application data, or a message that has been processed.
     Handled,
-    /// The peer's close_notify: the peer sends no more.
+    /// The peer's close_notify, after which the peer sends no more data.
     Closed,
 }
 

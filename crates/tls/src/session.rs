@@ -49,7 +49,7 @@ impl Buffers {
 pub struct Received {
     /// The handshake was completed by these bytes.
     pub established_now: bool,
-    /// The peer has sent close_notify: it sends no more, but data may still be sent to it.
+    /// The peer has sent close_notify, so it sends no more data, but data may still be sent to it.
     pub closed: bool,
 }
 

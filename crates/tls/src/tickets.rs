@@ -106,8 +106,8 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        // A ticket's length has 16 bits, and a certificate chain may be longer: then the client
-        // gets no ticket.
+        // A ticket's length has 16 bits, and a certificate chain may be longer. The client then gets no
+        // ticket.
         if plain.len() > PLAIN_MAX {
             return None;
         }

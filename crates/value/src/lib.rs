@@ -2,7 +2,7 @@
 //!
 //! Each type of collection has a variant of [`Value`] and a module. Strings have two variants, and the
 //! modules `hll` and `geo` interpret strings and scores. Small strings, integers and small collections are no
-//! [`Value`]: the keyspace keeps them inside the key's entry.
+//! [`Value`], because the keyspace keeps them inside the key's entry.
 //!
 //! [`Value`] does not implement `Clone`: only [`Value::share`] makes a second owner, in O(1). Code that reads
 //! values names every variant, so a new variant causes a compile error wherever values are read, copied,

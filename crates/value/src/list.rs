@@ -228,7 +228,7 @@ impl List {
         }
     }
 
-    /// To be called after a command has removed or replaced elements: a quicklist of one node becomes a
+    /// To be called after a command has removed or replaced elements. A quicklist of one node becomes a
     /// listpack again if it has at most half the size that a node may have.
     pub fn convert_after_removing(&mut self, limits: ListLimits) {
         if self.0.encoding == ListEncoding::Quicklist && self.0.is_one_node(limits) {

@@ -229,7 +229,7 @@ impl Root {
         debug_assert!(page.capacity() == PAGE_BYTES);
     }
 
-    /// The page for writing: a missing page is created, and one with a second owner is copied.
+    /// The page for writing. A missing page is created, and a page with a second owner is copied.
     fn page_mut(&mut self, index: usize) -> &mut Vec<u8> {
         self.page_mut_or(index, || Vec::with_capacity(PAGE_BYTES))
     }

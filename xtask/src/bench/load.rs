@@ -1,9 +1,8 @@
 //! The load: requests on many connections from one thread, with a fixed number of outstanding
 //! requests per connection.
 //!
-//! The thread takes the connections in turn: it reads the replies of one, sends the next
-//! requests on it, and continues with the next. While the thread waits for one connection, the
-//! server works on all others.
+//! The thread takes the connections in turn. It reads the replies of one, sends the next requests on it, and
+//! continues with the next. While the thread waits for one connection, the server works on all others.
 //!
 //! Invariants: (1) each request has a complete reply before the run counts as done; (2) an error reply ends
 //! the run with the server's text.

@@ -205,8 +205,8 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     Some(words)
 }
 
-/// Whether a call of the command must not be changed: another form could change the owner of a slot, or
-/// have a reply in the order of a hash table.
+/// Whether a call of the command must not be changed, because another form could change the owner of a slot,
+/// or have a reply in the order of a hash table.
 pub(super) fn is_fixed(name: &str) -> bool {
     let harmless = ["keyslot", "countkeysinslot", "slot-stats", "nodes", "info", "slots", "shards", "myid"];
     name.strip_prefix("cluster|").is_some_and(|name| !harmless.contains(&name))

@@ -97,7 +97,7 @@ pub(crate) struct Player<'a> {
     /// Defaults of the parameters that streams change, for each server.
     defaults: [Vec<Vec<u8>>; 2],
     resp: u8,
-    /// Whether the state after a stream is compared too.
+    /// Whether the state after a stream is compared, too.
     pub(crate) looks_at_state: bool,
     /// Whether the append-only files of both servers are loaded and compared.
     pub(crate) looks_at_logs: bool,
@@ -131,7 +131,7 @@ struct Stage {
     clients: Vec<Pair>,
     /// The client that reads the state of the other clients.
     control: Pair,
-    /// The client that subscribes to everything: both servers must send it the same messages and keyspace
+    /// The client that subscribes to everything. Both servers must send it the same messages and keyspace
     /// notifications.
     listener: Pair,
     /// Clients that track changes; `None` in streams without tracking.

@@ -34,7 +34,8 @@ const SCRIPTS: &[(&str, &str)] = &[
 /// Names of the libraries that are loaded.
 const LIBRARIES: &[&str] = &["l0", "l1", "l2", "L2"];
 
-/// Functions: each library has one. Their names are in lower case, so that no two differ only in case.
+/// Functions, of which each library has one. Their names are in lower case, so that no two differ only in
+/// case.
 const FUNCTIONS: &[&str] = &["f0", "f1", "f2", "f3"];
 
 /// Programs of the libraries' functions.

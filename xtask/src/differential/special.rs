@@ -643,8 +643,8 @@ pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [
     }
 }
 
-/// Replaces a positive relative time below 10,000,000 by a later one, which is still in the future at the end of the
-/// stream, even if the unit is a millisecond.
+/// Replaces a positive relative time below 10,000,000 by a later one, which is still in the future at the end
+/// of the stream, even if the unit is a millisecond.
 fn move_far(word: &mut Vec<u8>) {
     if let Some(near) = number(word).filter(|n| (1..10_000_000).contains(n)) {
         *word = (10_000_000 + near).to_string().into_bytes();

@@ -1,4 +1,4 @@
-//! Two clients that track changes: both servers must send them invalidations of the same keys.
+//! Two clients that track changes. Both servers must send them invalidations of the same keys.
 //!
 //! One client receives all changes (BCAST); the other receives changes of keys that it has read since their
 //! last change, and reads all keys of streams again after each batch. The split of keys into messages depends

@@ -1,10 +1,10 @@
 //! Runs a test program and parses the output of its harness, line by line: results, duration of each
 //! test, skipped parts.
 //!
-//! The harness of stable Rust does not report durations. It reports the end of each test,
-//! starts tests in the order of their names, and keeps a fixed number running: a test starts
-//! when an earlier one ends. So the starts follow from the ends. The duration is elapsed time
-//! while other tests ran, exact to about a millisecond.
+//! The harness of stable Rust does not report durations. It reports the end of each test, starts tests in the
+//! order of their names, and keeps a fixed number of tests running, so a test starts when an earlier one
+//! ends. So the starts follow from the ends. The duration is elapsed time while other tests ran, exact to
+//! about a millisecond.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -37,8 +37,8 @@ const FILES: &[&str] = &[
     "crates/storage/",
 ];
 
-/// Files that may open and use connections: a connected socket of the server is a `net::Stream`. The
-/// sockets of signals and of the supervisor are no connections to a peer.
+/// Files that may open and use connections. Elsewhere in the server, a connected socket is a `net::Stream`.
+/// The sockets of signals and of the supervisor are no connections to a peer.
 const STREAMS: &[&str] = &[
     "crates/server/src/net/",
     "crates/daemon/src/signals.rs",
@@ -128,13 +128,13 @@ const BANS: &[Ban] = &[
     Ban { word: "thread::spawn", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::scope", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::Builder", allowed: THREADS, instead: THREAD },
-    // The word finds `std::thread::Builder`, however it was imported: no other builder has a constructor
-    // with this path.
+    // The word finds `std::thread::Builder`, however it was imported, because no other builder has a
+    // constructor with this path.
     Ban { word: "Builder::new", allowed: THREADS, instead: THREAD },
     Ban { word: "SignalStack::install", allowed: SIGNAL_STACKS, instead: THREAD },
     Ban { word: "sched_setaffinity", allowed: &["crates/server/src/threads/affinity.rs"], instead: THREAD },
-    // These two words are banned instead of `std::thread`, because `std::thread::panicking` may be called
-    // everywhere: it starts no thread.
+    // These two words are banned instead of `std::thread`, because `std::thread::panicking`, which starts no
+    // thread, may be called everywhere.
     Ban {
         word: "std::thread::sleep",
         allowed: IMPURE,

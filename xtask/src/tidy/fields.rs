@@ -1,5 +1,5 @@
-//! Limits the visible fields of structures: a type with many fields that other modules may access should
-//! be several types.
+//! Limits the visible fields of structures, because a type with many fields that other modules may access
+//! should be several types.
 //!
 //! Counts the named fields that are visible outside of their type's own module (`pub`, `pub(crate)`,
 //! `pub(super)`) in the product's crates, without tests. A record of values that is created and read as a

@@ -201,9 +201,9 @@ fn unused_in(name: &str, sources: &[Source]) -> Vec<Unused> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Function,
-    /// A type, a constant, a static: a signature may need it.
+    /// A type, a constant or a static, which a signature may need.
     Named,
-    /// A module: its items are used by their paths, or count again where they are re-exported.
+    /// A module, whose items are used by their paths, or count again where they are re-exported.
     Module,
 }
 

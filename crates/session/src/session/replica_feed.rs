@@ -9,7 +9,7 @@ use sluice_replication::{Backlog, FullSyncs, NextPiece, SnapshotProgress, Spoole
 pub enum FeedResult {
     /// The snapshot is still readable, or no longer needed.
     Well,
-    /// The snapshot has ended early: the replica has to ask for another.
+    /// The snapshot has ended early, so the replica has to ask for another one.
     Failed,
 }
 
@@ -17,7 +17,7 @@ pub enum FeedResult {
 pub enum StreamTaken {
     /// Number of bytes queued; 0 if there was nothing to queue or no room for it.
     Bytes(u64),
-    /// The stream kept for the replica has ended: the replica has to ask for a new synchronisation.
+    /// The stream kept for the replica has ended, so the replica has to ask for a new synchronisation.
     Failed,
 }
 

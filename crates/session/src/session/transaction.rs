@@ -20,7 +20,7 @@ pub struct Transaction {
     denied_while_stale: usize,
     /// Database that will be selected after the queued commands; `None` if they select none.
     selected_db: Option<usize>,
-    /// Slots of the queued commands: a cluster routes EXEC by them.
+    /// Slots of the queued commands, by which a cluster routes EXEC.
     pub route: QueueRoute,
     /// A command was rejected: EXEC will run none of the queued commands.
     pub aborted: bool,

@@ -55,7 +55,7 @@ pub enum FileHealth {
     Fine,
     /// The last write has failed; the next call of [`Appender::write`] tries again.
     Waiting,
-    /// A sync has failed: the file is never synced again.
+    /// A sync has failed, so the file is never synced again.
     Lost,
 }
 

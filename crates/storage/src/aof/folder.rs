@@ -169,8 +169,8 @@ impl Folder {
         if is_new || !self.is_file(&old) || self.is_file(&self.path_of(&self.name)) {
             return Ok(None);
         }
-        // The manifest is written before the file is moved: a crash between the two steps leaves a manifest
-        // of the old style, and the next start moves the file.
+        // The manifest is written before the file is moved, because a crash between the two steps then leaves
+        // a manifest of the old style, and the next start moves the file.
         self.create()?;
         let before = self.manifest.clone();
         self.manifest = Manifest::of_old_style(&self.name);

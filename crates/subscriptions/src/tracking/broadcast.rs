@@ -55,7 +55,7 @@ struct NameView {
     user: Arc<User>,
     /// Number of names that are checked so far, from the beginning of the piece.
     judged: usize,
-    /// A bit for each name of the piece: the user may read it.
+    /// A bit for each name of the piece, which is set if the user may read it.
     visible: [u64; PIECE_KEYS_MAX / 64],
 }
 

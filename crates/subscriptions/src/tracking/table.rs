@@ -1,10 +1,9 @@
 //! The table of tracked keys: for each key read by a tracking client, the clients to notify of a change.
 //!
-//! A row is found by the 64-bit hash of the key's name, for all databases together: a change of `foo` in
-//! one database notifies clients that have read `foo` in another. When a row is evicted, its clients are
-//! sent the name of the key, which is found by the hash. So a row keeps the name only of a key that the
-//! hash would not find: one that was missing in the reader's database, or was read in a database that is
-//! not searched.
+//! A row is found by the 64-bit hash of the key's name, for all databases together, so a change of `foo` in
+//! one database notifies clients that have read `foo` in another. When a row is evicted, its clients are sent
+//! the name of the key, which is found by the hash. So a row keeps the name only of a key that the hash would
+//! not find: one that was missing in the reader's database, or was read in a database that is not searched.
 //!
 //! Invariants: (1) `keys` and `items` are the sums over all rows; (2) a row contains at least one client,
 //! each once; (3) no step costs more than work on one shard, a thousandth of the table, because each shard

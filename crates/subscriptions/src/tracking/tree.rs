@@ -4,10 +4,10 @@
 //! slice of some name that ends at this node or below it, so no bytes are copied. Adding, removing and
 //! finding cost O(length of the name or key), however many names there are, and however many begin alike.
 //!
-//! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty;
-//! (2) a node other than the root is the end of a name, or has at least two children; (3) the root is
-//! node 0 and represents the empty name; (4) a label is a slice of a present name: no name is kept in
-//! memory after its removal.
+//! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty; (2) a
+//! node other than the root is the end of a name, or has at least two children; (3) the root is node 0 and
+//! represents the empty name; (4) a label is a slice of a present name, so no name is kept in memory after
+//! its removal.
 
 use sluice_base::heap;
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl NameTree {
         let (mut at, mut depth) = (0, 0);
         while let Some(&first) = name.get(depth) {
             let Some(&child) = self.nodes[at as usize].children.get(&first) else {
-                // No child begins with this byte: the name becomes a new leaf.
+                // No child begins with this byte, so the name becomes a new leaf.
                 let leaf = self.node(NameNode { start: depth, end: name.len(), ..NameNode::default() });
                 self.nodes[at as usize].children.insert(first, leaf);
                 at = leaf;

@@ -2,10 +2,10 @@
 //!
 //! The elements are contiguous and may begin anywhere in the chunk's bytes, so that both ends have room to
 //! grow. They are a row of listpack entries. If all of them are strings of one length and no integers, the
-//! chunk can be *uniform*: it holds only their bytes and stores the length once.
+//! chunk can be *uniform*, that is, hold only their bytes and store their length once.
 //!
 //! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, and any
-//! other chunk a complete row of `count` entries; (3) a chunk with a second owner is never written: a copy
+//! other chunk a complete row of `count` entries; (3) a chunk with a second owner is never written; a copy
 //! takes its place, and the caller gets the old chunk.
 
 use std::mem::replace;

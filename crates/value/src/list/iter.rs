@@ -26,7 +26,7 @@ pub struct ListIter<'a> {
 /// The unread elements of the present leaf.
 #[derive(Debug)]
 enum LeafRest<'a> {
-    /// No leaf is open: the next one has to be found.
+    /// No leaf is open, so the next one has to be found.
     Nowhere,
     Row(RowIter<'a>),
     Large(&'a Bytes),

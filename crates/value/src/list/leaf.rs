@@ -97,8 +97,9 @@ impl LeafSums {
 }
 
 impl Leaf {
-    /// A leaf of one element: a chunk if the element has at most `element_max` bytes. The chunk has space for
-    /// at least `room` bytes of elements, this one included; the rest of the space is for growth at `end`.
+    /// A leaf of one element, which is a chunk if the element has at most `element_max` bytes. The chunk has
+    /// space for at least `room` bytes of elements, this one included; the rest of the space is for growth at
+    /// `end`.
     pub(super) fn of(value: &[u8], element_max: usize, end: End, room: usize) -> Leaf {
         if value.len() > element_max {
             return Leaf::Large(Bytes::copy_from(value));

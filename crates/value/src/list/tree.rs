@@ -5,7 +5,7 @@
 //! replaces each node with a second owner by a copy on the way down.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) removed parts are not dropped
-//! here: they go to the garbage of the context.
+//! here, but go to the garbage of the context.
 
 mod edit;
 

@@ -166,8 +166,8 @@ fn library(code: &str) -> Vec<u8> {
     [&[OPCODE_FUNCTION, 0x80][..], &length.to_be_bytes(), code.as_bytes()].concat()
 }
 
-/// Sends a request whose library must not be loaded, twice: the first load ends at a limit, the second by
-/// FUNCTION KILL, unless it has ended earlier.
+/// Sends a request twice whose library must not be loaded. The first load ends at a limit, the second by
+/// FUNCTION KILL unless it has ended earlier.
 fn refused(scene: &mut Scene, body: Body, request: &[&[u8]]) -> Result<()> {
     let (mut caller, mut killer) = (scene.client()?, scene.client()?);
     let log_before = scene.log_bytes();

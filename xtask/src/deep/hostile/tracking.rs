@@ -18,7 +18,7 @@ const KEYS_MAX: u64 = 100_000;
 const BEYOND_PERCENT: u64 = 10;
 /// Number of names in one request.
 const NAMES: usize = 1000;
-/// Number of clients that track and leave; `TABLE_KEYS` is the number of keys in the table meanwhile.
+/// Number of clients that track and leave; `TABLE_KEYS` is the number of keys in the table at that time.
 const LEAVING: usize = 2000;
 const TABLE_KEYS: usize = 500_000;
 /// Maximum processor time for leaving clients beside a large table, as a multiple of that

@@ -37,7 +37,7 @@ pub(super) struct Crate {
     modules: Vec<Module>,
 }
 
-/// The target of a path: a function and a module may have the same name.
+/// The target of a path. A path may have several, because a function and a module may have the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
     Module(usize),

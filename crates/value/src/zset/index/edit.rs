@@ -130,8 +130,8 @@ fn replace_page(page: &mut IndexPage, new: IndexPage, work: &mut ZsetWork<'_>) {
 
 impl ZsetWork<'_> {
     fn discard_page(&mut self, page: IndexPage) {
-        // A page that seems shared becomes garbage: its other owner may drop it at this moment, and this
-        // thread would then have to free it.
+        // A page that seems shared becomes garbage, because its other owner may drop it at this moment, and
+        // this thread would then have to free it.
         if !page.0.is_unique() {
             self.garbage.push(ZsetPart::Page(page));
         }
