@@ -5,7 +5,7 @@
 //! row of listpack entries in the order in which the members were added, or a *tree* ([`HashTree`]).
 //!
 //! Invariants: (1) [`Set::share`] costs O(1), and neither set sees changes of the other; (2) the reported
-//! encoding follows the reference's thresholds, and never goes back: a set that reports an intset or a
+//! encoding follows the reference's thresholds, and never goes back; a set that reports an intset or a
 //! listpack has that form, and a small set that reports a hash table may be packed; (3) a packed row holds
 //! each member once, and integers in integer form; (4) long strings that are removed go to
 //! [`SetContext::garbage`].

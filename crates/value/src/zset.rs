@@ -533,7 +533,7 @@ impl ZsetRoot {
     }
 }
 
-/// The score as a set of this encoding stores it: a listpack has only one zero.
+/// The score as a set of this encoding stores it; a listpack stores -0 as 0.
 fn cleaned(score: f64, encoding: ZsetEncoding) -> f64 {
     match encoding {
         ZsetEncoding::Listpack => score + 0.0,

@@ -305,7 +305,7 @@ impl ConsumerGroup {
         }
         let state = self.state(copied);
         let number = state.next_number;
-        // The number does not overflow in practice: that would take four thousand million consumers
+        // The number does not overflow in practice, because this would take four thousand million consumers
         // of one group.
         state.next_number = number.checked_add(1)?;
         let shared: Arc<[u8]> = Arc::from(name);

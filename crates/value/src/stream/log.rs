@@ -117,7 +117,8 @@ impl EntryLog {
         self.len
     }
 
-    /// The id that new entries must exceed: that of the last entry added, unless `set_ids` has changed it.
+    /// The id that new entries must exceed. It is the id of the last entry added, unless `set_ids` has
+    /// changed it.
     pub fn last_id(&self) -> StreamId {
         self.last_id
     }

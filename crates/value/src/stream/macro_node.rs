@@ -33,7 +33,7 @@ const MS_SHIFT: u32 = 3;
 /// The value of the flags' bits for milliseconds if these follow as a number of their own.
 const MS_APART: u8 = 31;
 
-/// A node of the stream: its entries are in one row of bytes.
+/// A node of the stream, whose entries are in one row of bytes.
 #[derive(Clone, Debug)]
 pub(super) struct MacroNode {
     /// The id of the first entry that the node ever had, which is the node's key.

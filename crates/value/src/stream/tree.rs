@@ -379,8 +379,8 @@ fn insert_below<T: TreeItem>(
     };
     let split = if node.len() > FANOUT { split(node, at_end) } else { None };
     if let Some(right) = &split {
-        // Only the weight of the items below the new node is subtracted: the bytes of the new node itself
-        // were never part of this node's weight.
+        // Only the weight of the items below the new node is subtracted, because the bytes of the new node
+        // itself were never part of this node's weight.
         *weight = weight.minus(Weight { heap: right.weight.heap - right.node.own_heap(), ..right.weight });
     }
     weight.heap = weight.heap + node.own_heap() - own_before;

@@ -1,5 +1,5 @@
-//! The index: it maps a member's hash to the leaf that holds the member, so that a member is found without
-//! its score.
+//! The index maps a member's hash to the leaf that holds the member, so that a member is found without its
+//! score.
 //!
 //! It uses linear hashing with pages of about forty entries. An entry is 32 bits of the hash and the number
 //! of a leaf. The caller searches the leaf for the member; if several members have one hash, the index gives

@@ -120,7 +120,7 @@ impl Shelved for RowLeaf {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundMember {
     hash: u32,
-    /// Index of the entry in its index page: a hint.
+    /// Index of the entry in its index page. This is only a hint.
     slot: usize,
     /// The leaf's number, and the member's position in its row; `None` for an absent member.
     position: Option<(u32, RowPosition)>,

@@ -1,7 +1,7 @@
 //! A leaf: a row of elements in one allocation, which may be shared.
 //!
 //! Invariants: (1) `start <= end <= capacity`, and the bytes between them are a row of `count` elements; (2)
-//! a leaf with a second owner is never written: a copy takes its place; (3) the marks (`marks.rs`) fit the
+//! a leaf with a second owner is never written, but replaced by a copy; (3) the marks (`marks.rs`) fit the
 //! row.
 
 mod edit;
@@ -56,8 +56,8 @@ pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
 /// The most bytes of the row of a leaf in a tree, unless a single element has more. Looking up a member walks
 /// half of a row on average.
 pub(super) const ROW_BYTES_MAX: usize = 640 - OVERHEAD;
-/// Bytes of the row of a leaf that was filled in order. The leaf is not filled completely: otherwise an
-/// element inserted between two of its elements would split it and move half of its index entries, which
+/// Bytes of the row of a leaf that was filled in order. The leaf is not filled completely, because otherwise
+/// an element inserted between two of its elements would split it and move half of its index entries, which
 /// would be most of the cost of an insertion into a set that was built in order.
 pub(super) const ROW_BYTES_FILLED: usize = 512 - OVERHEAD;
 
