@@ -217,9 +217,9 @@ pub(super) fn content(rng: &mut Rng) -> Vec<u8> {
         10 => vec![b'z'; 1 + index(rng, 4096)],
         11 => (0..index(rng, 24)).map(|_| (rng.next_u64() & 255) as u8).collect(),
         12 => Vec::new(),
-        // Texts with common parts, for LCS.
+        // These texts have common parts, for LCS.
         13 => (0..index(rng, 60)).map(|_| b"abc"[index(rng, 3)]).collect(),
-        // Integers around the limit of shared ones, and integers with too many digits.
+        // These integers are around the limit of shared integers, or have too many digits.
         14 => pick(rng, &["9998", "9999", "10000", "-1", "1234567890123456789", "-1234567890123456789"]),
         _ => text_of("v", rng.below(6)),
     }

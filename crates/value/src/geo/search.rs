@@ -196,7 +196,7 @@ fn steps_for(radius_m: f64, latitude: f64) -> u32 {
         radius *= 2.0;
         steps += 1;
     }
-    // With two halvings fewer most circles fit. Near the poles cells are narrower, so there one or two more
+    // With two halvings fewer, most circles fit. Near the poles cells are narrower, so there one or two more
     // halvings are left out.
     steps -= 2;
     if !(-66.0..=66.0).contains(&latitude) {

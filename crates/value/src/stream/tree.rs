@@ -587,7 +587,7 @@ impl<'a, T: TreeItem> TreeIter<'a, T> {
                     None
                 }
                 TreeNode::Inner(branches) => {
-                    // The position after this branch.
+                    // The stored position is the one after this branch.
                     iter.push(node, if direction == Direction::Forward { at + 1 } else { at });
                     Some(&branches[at].node)
                 }
