@@ -1,7 +1,7 @@
 //! Mutation fuzzing on the stable toolchain: `sluice-fuzz TARGET SEED SECONDS CRASH_FILE [careful]`.
 //!
 //! `cargo xtask fuzz` starts this program, limits its memory and collects its crashes. The inputs are a
-//! function only of the target, its corpus and the seed, so a run that died can be repeated: with `careful`
+//! function only of the target, its corpus and the seed, so a run that died can be repeated. With `careful`,
 //! every input is written to the crash file before it is tried, and the last one is still there after a stack
 //! overflow, an abort, or a kill.
 //!
@@ -163,7 +163,8 @@ fn try_inputs(run: &Run<'_>, corpus: &mut Corpus, rng: &mut Rng, tried: &AtomicU
 /// Ends the process when one input takes too long.
 fn watch(tried: &AtomicU64, done: &AtomicU64, name: &str) {
     let (mut last, mut waits) = (u64::MAX, 0);
-    // Only the fuzzing thread writes `tried` and `done`. Relaxed, because the numbers order nothing else.
+    // Only the fuzzing thread writes `tried` and `done`. Relaxed ordering suffices, because the numbers order
+    // nothing else.
     while done.load(Ordering::Relaxed) == 0 {
         std::thread::sleep(Duration::from_millis(20));
         let now = tried.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Targets about TLS: sessions that receive any bytes, or a client's flights with changed bits; and files
 //! with certificates and keys.
 //!
-//! A handshake draws random numbers: a repeated input has the same bytes, but other keys.
+//! A handshake draws random numbers, so a repeated input has the same bytes, but other keys.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use sluice_tls::{
 /// A time at which the fixtures' certificate is valid, in unix seconds.
 const NOW_S: i64 = 1_800_000_000;
 
-/// A self-signed certificate, with its key: for server, client and CA.
+/// A self-signed certificate, which serves as that of server, client and CA; its key is the next constant.
 pub(crate) const CERT: &[u8] = include_bytes!("tls/server.crt");
 pub(crate) const KEY: &[u8] = include_bytes!("tls/server.key");
 
@@ -23,7 +23,7 @@ const FOOTPRINT_MAX: usize = 512 * 1024;
 pub(crate) static CONTEXTS: LazyLock<[Context; 2]> =
     LazyLock::new(|| ["TLSv1.3", "TLSv1.2"].map(|protocols| context(sources(CERT, KEY, CERT), protocols)));
 
-/// Sources with these bytes.
+/// The certificate, key and CA files of a configuration, with these bytes.
 fn sources(cert: &[u8], key: &[u8], ca: &[u8]) -> Sources {
     let named = |name: &str, bytes: &[u8]| Named { name: name.to_owned(), bytes: bytes.to_vec() };
     Sources {
@@ -69,9 +69,9 @@ fn feed(session: &mut Session, bytes: &[u8], piece: usize, buffers: &mut Buffers
     true
 }
 
-/// Passes bytes to a server session: the first byte selects the version, the second the size of the
-/// pieces. If the third is even, the server receives the following bytes as they are. If it is odd, they are
-/// changes of a real client's flights: offset (2 bytes), bits to flip.
+/// Passes bytes to a server session. The first byte selects the version, the second the size of the pieces.
+/// If the third is even, the server receives the following bytes as they are. If it is odd, they are changes
+/// of a real client's flights: offset (2 bytes), bits to flip.
 pub(crate) fn server(data: &[u8]) {
     let [version, piece, mode, rest @ ..] = data else { return };
     let context = &CONTEXTS[usize::from(version % 2)];

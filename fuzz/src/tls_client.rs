@@ -1,5 +1,5 @@
-//! An established session with a client of rustls: all sent data arrive, with any pieces, key updates and
-//! record lengths; and if a byte was changed in transit, no wrong data arrive.
+//! The target for an established session with a client of rustls. All sent data must arrive, whatever the
+//! pieces, key updates and record lengths; if a byte was changed in transit, no wrong data may arrive.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
@@ -78,7 +78,7 @@ struct Ends {
     from_server: Vec<u8>,
     at_client: Vec<u8>,
     has_client_ended: bool,
-    /// Whether a byte was changed in transit: then missing data are no fault.
+    /// Whether a byte was changed in transit; if so, missing data are no fault.
     is_changed: bool,
 }
 
@@ -190,7 +190,8 @@ impl Ends {
         true
     }
 
-    /// Received data must equal the beginning of the sent data; all of them if nothing was changed.
+    /// Checks that the received data are the beginning of the sent data, or all of them if nothing was
+    /// changed.
     fn judge(&self) {
         assert!(self.from_client.starts_with(&self.at_server.plain), "the server was told something else");
         assert!(self.from_server.starts_with(&self.at_client), "the client was told something else");

@@ -1,4 +1,4 @@
-//! Rules of users, files of users and roles, and `user` lines of the configuration file.
+//! Targets about rules of users, files of users and roles, and `user` lines of the configuration file.
 
 use sluice_acl::{ConfigUsers, User, Users};
 use sluice_config::{Config, Force, parse_file, rewrite};

@@ -1,10 +1,10 @@
-//! `cargo xtask bench --peer SERVER`: the table of docs/performance.md for this server and any other
-//! server of the protocol, printed as markdown.
+//! `cargo xtask bench --peer SERVER`: measures this server and another server of the protocol, and prints the
+//! table of docs/performance.md as markdown.
 //!
 //! Method: each measurement starts a fresh server. The two servers alternate, and the order changes with each
 //! round. A ratio is taken per round. The table shows the median of these ratios and their range. Processor
-//! time is the kernel's count for the server's process (`rows.rs` has the rows, `measure.rs` says how each is
-//! measured, `load.rs` has the load, `process.rs` reads the counts).
+//! time is the kernel's count for the server's process. `rows.rs` has the rows, `measure.rs` measures them,
+//! `load.rs` has the load, and `process.rs` reads the counts.
 //!
 //! Invariants: (1) nothing but the two servers is needed; (2) a row that fails at either server is printed as
 //! not run, with the error, and the other rows are measured; (3) a row without a figure is never printed as a
@@ -42,15 +42,15 @@ struct Options {
 
 /// The processors for the server and the load, if there are enough for both.
 struct Pins {
-    /// Words that precede the command of a server, such as `taskset -c 0`; `server_everywhere` has those
+    /// Words that precede the command of a server, such as `taskset -c 0`; `server_everywhere` has the words
     /// for a server that may use every processor.
     server: Vec<String>,
     server_everywhere: Vec<String>,
     described: String,
 }
 
-/// The rounds of one row: for each round, both servers' figures, one for each line of the row; or the reason
-/// why there are none.
+/// The figures of one row: for each round, those of both servers for each line of the row; or the reason why
+/// there are no figures.
 type Rounds = std::result::Result<Vec<[Vec<Figures>; 2]>, String>;
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
@@ -168,7 +168,7 @@ fn heading(options: &Options, pins: &Pins, machine: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The rounds of one row; the first error of either side ends the row.
+/// Measures one row in all rounds; the first error of either side ends the row.
 fn measure(row: &Row, options: &Options, pins: &Pins) -> Rounds {
     let launcher = if row.takes_all_processors() { &pins.server_everywhere } else { &pins.server };
     let own = row.options.iter().map(ToString::to_string);

@@ -12,7 +12,7 @@ use crate::shell;
 /// The environment variable with the path of the reference server's binary.
 pub(crate) const PEER_VARIABLE: &str = "SLUICE_PEER_SERVER";
 
-/// The server in release form, with the check tools beside it; `None` while the workspace has no server.
+/// Builds a release of the server and of the check tools beside it; `None` while the workspace has no server.
 pub(crate) fn build_server() -> Result<Option<PathBuf>> {
     if !shell::root().join("crates/sluice/Cargo.toml").exists() {
         return Ok(None);
@@ -23,7 +23,7 @@ pub(crate) fn build_server() -> Result<Option<PathBuf>> {
     Ok(Some(shell::target_dir().join("release/sluice-server")))
 }
 
-/// The server with debug assertions; `None` while the workspace has no server.
+/// Builds the server with debug assertions; `None` while the workspace has no server.
 pub(crate) fn build_checked_server() -> Result<Option<PathBuf>> {
     if !shell::root().join("crates/sluice/Cargo.toml").exists() {
         return Ok(None);

@@ -13,28 +13,29 @@ use crate::histories::{self, Histories};
 use crate::shell::{self, Ran, Steps};
 use crate::{clients, differential, fuzz, test, tidy};
 
-/// Commands of the differential test.
+/// Number of commands of the differential test.
 const DIFFERENTIAL_COMMANDS: u64 = 50_000;
-/// Commands of the slower differential tests: with append-only files that are loaded after each stream,
-/// with each command held to the keys that it declares, and with both servers as clusters.
+/// Number of commands of each slower differential test: with append-only files that are loaded after each
+/// stream, with each command held to the keys that it declares, and with both servers as clusters.
 const DIFFERENTIAL_COMMANDS_SLOW: u64 = 10_000;
 /// Seed of the differential test, fixed so that a new difference is caused by the change. `deep` and runs
 /// by hand use other seeds.
 const DIFFERENTIAL_SEED: u64 = 7;
 
-/// Seconds of fuzzing per target, and of all together.
+/// Seconds of fuzzing per target, and for all targets together.
 const FUZZ_SECONDS: [u64; 2] = [20, 120];
 
-/// Seeds of the simulation of replication, from the first one on; the tests run fewer, `deep` more.
+/// Number of seeds of the simulation of replication, from the first seed on; the tests use fewer, `deep`
+/// more.
 const SIM_SEEDS: u64 = 1000;
-/// Seeds of the simulation of clusters, from the first one on.
+/// Number of seeds of the simulation of clusters, from the first seed on.
 const CLUSTER_SEEDS: u64 = 500;
 
-/// Number of faults in the histories of real clusters, for all histories together; three of these run at a
-/// time. `HISTORY_SEED` is the seed of the first one.
+/// Number of faults in the histories of real clusters, for all histories together; three histories run at a
+/// time. `HISTORY_SEED` is the seed of the first history.
 const HISTORY_FAULTS: u64 = 20;
 const HISTORY_SEED: u64 = 1;
-/// Moves of slots between real processes, with one fault each.
+/// Number of moves of slots between real processes, with one fault each.
 const MOVE_FAULTS: u64 = 4;
 
 /// Targets for which the drivers of the event loop are compiled, but never run.
@@ -98,13 +99,14 @@ pub(crate) fn loom(arguments: &[String]) -> Result<()> {
     run_loom().map(drop)
 }
 
-/// The lints, all targets, warnings refused.
+/// Runs clippy on all targets, with warnings as errors.
 fn clippy() -> Result<Ran> {
     let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     shell::pass(shell::cargo().args(lint))
 }
 
-/// The simulations with more seeds than in the tests, optimised, in the profile that the fuzzer has built.
+/// Runs the simulations, optimised, with more seeds than in the tests. They are built with the profile
+/// `checked`, with which the fuzzer was built before.
 fn simulation() -> Result<Ran> {
     let mut test = shell::cargo();
     test.env("SLUICE_SIM_SEEDS", SIM_SEEDS.to_string());
@@ -145,7 +147,7 @@ fn other_systems() -> Result<Ran> {
     Ok(ran)
 }
 
-/// The differential test with a release build of our server; skips without a reference or without our server.
+/// The differential test with a release build of our server; skipped without a reference or a server of ours.
 pub(crate) fn differential_run(commands: u64, seed: u64, more: &[&str]) -> Result<Ran> {
     differential_of(build_server, commands, seed, more)
 }

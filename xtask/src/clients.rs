@@ -12,8 +12,9 @@ use crate::loops::SUFFIX;
 use crate::shell::Ran;
 use crate::{binaries, failovers, loops, shell};
 
-/// Builds the server unless `--server` names one, and calls `e2e/clients/run`; words choose clients. A
-/// name such as `go-redis-cluster` also chooses the client's loop, and `go-redis-loop` only the loop.
+/// Builds the server unless `--server` names one, and calls `e2e/clients/run`; each word chooses a client. A
+/// word such as `go-redis-cluster` also chooses the program that reads and writes in a loop through this
+/// client, and `go-redis-loop` only that program.
 pub(crate) fn clients(arguments: &[String]) -> Result<()> {
     run(arguments).map(drop)
 }

@@ -11,14 +11,14 @@ use crate::server::{Server, free_port};
 use crate::shell;
 use crate::wire::{Connection, Reply};
 
-/// Number of primaries. Replicas follow in the list, in the order of their primaries.
+/// Number of primaries. In the list of nodes, the replicas follow the primaries, in the same order.
 pub(crate) const PRIMARIES: usize = 3;
 /// The first slot of each primary, and the number of slots.
 const BORDERS: [u16; PRIMARIES + 1] = [0, 5461, 10_922, 16_384];
 /// Maximum duration of each wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Running nodes, ended on drop.
+/// Running nodes, which are ended when the value is dropped.
 pub(crate) struct Cluster {
     /// The nodes, primaries first.
     pub(crate) nodes: Vec<Server>,
@@ -41,7 +41,7 @@ impl Cluster {
         for _ in 0..count {
             let bus = free_port()?;
             let port = bus.to_string();
-            // The first sync must not be delayed in wait for further replicas.
+            // The first sync must not be delayed by waiting for further replicas.
             let words =
                 ["--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", "--cluster-port", &port];
             let words: Vec<String> = words.iter().chain(more).map(|word| (*word).to_owned()).collect();
@@ -102,7 +102,7 @@ impl Cluster {
         Ok(are_ok && agree && slots.iter().all(is_whole))
     }
 
-    /// Whether the node reports to be a primary; an error while it does not answer.
+    /// Whether the node reports that it is a primary; an error while it does not answer.
     pub(crate) fn is_primary(&self, at: usize) -> Result<bool> {
         let text = self.ask(at, &["INFO", "replication"])?.string();
         match text.contains("role:master") || text.contains("role:slave") {

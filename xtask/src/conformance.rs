@@ -1,15 +1,15 @@
 //! `cargo xtask conformance`: runs the units (test files) of the upstream suite against our server, and
 //! compares the failed tests with the list of exclusions.
 //!
-//! The runner is not part of the repository: `SLUICE_SUITE` names it. It is called as `RUNNER --server
-//! PATH --bin-dir FOLDER --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes, per unit, the
-//! names that passed and failed. The folder holds our check tools under the reference's names. A file
-//! `reference.json` beside the runner lists the names that the reference passes; without it, every
-//! failing name counts.
+//! The runner is not part of the repository: `SLUICE_SUITE` names it. It is called as `RUNNER --server PATH
+//! --bin-dir FOLDER --json FILE [--skipfile FILE] [--extra WORDS] unit...` and writes, for each unit, the
+//! names of the tests that passed and failed. The folder holds our check tools under the reference's names. A
+//! file `reference.json` beside the runner lists the tests that the reference passes; without it, every
+//! failed test counts.
 //!
-//! Invariants: (1) a name that the reference passes passes here or is excluded with a reason; (2) an
-//! exclusion that is no longer needed is a failure too, so the list stays current; (3) a unit that did
-//! not finish, or is not in the report, is a failure, because the results of its tests are unknown.
+//! Invariants: (1) a test that the reference passes also passes here, or is excluded with a reason; (2) an
+//! exclusion that is no longer needed is a failure, too, so the list stays current; (3) a unit that did not
+//! finish, or is not in the report, is a failure, because the results of its tests are unknown.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,8 @@ struct Exclusion {
     test: String,
     /// Whether the test is not even run, because it would hang or end its unit.
     skip: bool,
-    /// Whether the unit ends at this test, because code between its tests fails: later tests do not run.
+    /// Whether the unit ends at this test, because code between its tests fails, so that later tests do not
+    /// run.
     ends: bool,
     /// Whether the test sometimes passes, because it depends on timing.
     at_times: bool,
@@ -53,8 +54,8 @@ struct Exclusion {
     tls_only: bool,
     /// In a mixed run, the ports of our servers with which the test fails; `None` for either.
     ours: Option<Ports>,
-    /// Maximum failing tests of a unit that the row covers; `None` for any number. This is for names that
-    /// several tests share.
+    /// Maximum number of failed tests of a unit that the row covers; `None` for any number. This is for names
+    /// that several tests share.
     count: Option<usize>,
     /// Number of failed names that the row has covered in this run.
     used: usize,
@@ -203,7 +204,7 @@ fn link_tools(server: &Path) -> Result<()> {
 
 /// Writes a script that executes the server. A script is used because the suite inspects the file that it
 /// starts. From a binary that is linked to the system's C library it expects stack traces with the names of
-/// the reference's functions, from a script only some crash report.
+/// the reference's functions, and from a script only some crash report.
 fn write_script(lines: &str) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let script = shell::target_dir().join("conformance/server");
@@ -480,8 +481,8 @@ fn exclude(exclusions: &mut [Exclusion], unit: &str, test: &str) -> bool {
     covered
 }
 
-/// Whether the exclusion could have been used in this run and was not, or less often than it allows. A
-/// pattern of units could be used when every unit of the table ran.
+/// Whether the exclusion could have been used in this run, but was not used, or was used less often than it
+/// allows. A pattern of units could be used when every unit of the table ran.
 fn is_stale(entry: &Exclusion, ran: &[Unit], all: &[String]) -> bool {
     let named = ran.iter().any(|unit| unit.name == entry.unit);
     let complete = all.iter().all(|unit| ran.iter().any(|ran| &ran.name == unit));

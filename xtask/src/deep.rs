@@ -32,7 +32,8 @@ struct LongRun {
     about: &'static str,
     /// The options that change what the run does.
     takes: &'static [&'static str],
-    /// Default commands of the differential test, for each seed or way; 0 for a run that sends none.
+    /// Default number of commands of the differential test, for each seed, or for each way to run our server
+    /// or to write logs; 0 for a run that sends no commands.
     commands: u64,
     run: fn(&Chosen) -> Result<Ran>,
 }
@@ -41,7 +42,7 @@ struct LongRun {
 struct Chosen {
     /// The first seed of runs that draw random numbers.
     seed: u64,
-    /// Commands of each differential test; `None`: the default of the run.
+    /// Number of commands of each differential test; `None` for the default of the run.
     commands: Option<u64>,
     /// A server to use in place of a release of the checked-out commit.
     ours: Option<PathBuf>,
@@ -376,32 +377,33 @@ const RUNS: &[LongRun] = &[
     },
 ];
 
-/// Commands of the differential test for each seed.
+/// Number of commands of the differential test for each seed.
 const COMMANDS_PER_SEED: u64 = 1_000_000;
-/// Commands of the differential test for each way to run our server, or to write logs.
+/// Number of commands of the differential test for each way to run our server, or to write logs.
 const COMMANDS_PER_WAY: u64 = 200_000;
-/// Commands within which the differential test must notice the planted fault.
+/// Number of commands within which the differential test must notice the planted fault.
 const COMMANDS_CANARY: u64 = 20_000;
-/// Seeds of the differential test, from the first seed on.
+/// Number of seeds of the differential test, from the first seed on.
 const DIFFERENTIAL_SEEDS: u64 = 6;
 
-/// Seconds of fuzzing per target, and of all together.
+/// Seconds of fuzzing per target, and for all targets together.
 const FUZZ_SECONDS: [u64; 2] = [600, 7200];
 
-/// Seeds of the simulation of replication; `ci` runs the first thousand, the tests 150.
+/// Number of seeds of the simulation of replication; `ci` uses the first thousand, the tests 150.
 const SIM_SEEDS: u64 = 10_000;
-/// Seeds of the simulation of clusters; `ci` runs the first 500, the tests 60.
+/// Number of seeds of the simulation of clusters; `ci` uses the first 500, the tests 60.
 const CLUSTER_SEEDS: u64 = 100_000;
-/// Seeds of the simulation of moves of slots, each of which starts about ten moves; the tests have 30.
+/// Number of seeds of the simulation of moves of slots, each of which starts about ten moves; the tests use
+/// 30.
 const MOVE_SEEDS: u64 = 2_000;
 
 /// The upstream suite's units of clusters. `UNIT_OF_TLS` is a unit that has tests only over TLS.
 const UNITS_OF_CLUSTERS: &str = "unit/cluster/*";
 const UNIT_OF_TLS: &str = "unit/cluster/cluster-response-tls";
-/// Faults of the histories of real clusters; `ci` has twenty.
+/// Number of faults in the histories of real clusters; `ci` has twenty.
 const HISTORY_FAULTS: u64 = 1000;
-/// Moves of slots between real processes, with one fault each; also the number of faults in histories whose
-/// slots move continuously.
+/// Number of moves of slots between real processes, with one fault each; also the number of faults in
+/// histories whose slots move continuously.
 const MOVE_FAULTS: u64 = 300;
 
 /// The file that records the runs that passed, with commit and date.
@@ -529,7 +531,7 @@ fn differential_arms(chosen: &Chosen) -> Result<Ran> {
     Ok(Ran::Passed)
 }
 
-/// Ways to write append-only files.
+/// Options that change how append-only files are written, each with the servers that get it.
 const WAYS_TO_APPEND: [[&str; 2]; 4] = [
     ["--both-extra", "--aof-timestamp-enabled yes"],
     ["--both-extra", "--aof-use-rdb-preamble no"],
@@ -639,7 +641,7 @@ fn server_of(chosen: &Chosen) -> Result<Option<PathBuf>> {
 /// kernel's accesses.
 const VALGRIND_CRATES: [&str; 3] = ["sluice-collections", "sluice-queue", "sluice-evloop"];
 
-/// Unit tests under valgrind: invalid reads and writes, and leaks.
+/// Runs unit tests under valgrind, which finds invalid reads and writes, and leaks.
 fn valgrind(_: &Chosen) -> Result<Ran> {
     if !shell::on_path("valgrind") {
         println!("valgrind: skipped: needs valgrind on the path");
@@ -674,8 +676,8 @@ fn lines(chosen: &Chosen) -> Result<Ran> {
 }
 
 /// Runs the tests of I/O threads, TLS and tracking against a server with the race checker. The standard
-/// library is built with the checker too, because otherwise its locks would be ignored; memory comes from the
-/// system's allocator, whose reuse the checker follows.
+/// library is built with the checker, too, because otherwise its locks would be ignored; memory comes from
+/// the system's allocator, whose reuse the checker follows.
 fn races(_: &Chosen) -> Result<Ran> {
     let mut sysroot = Command::new("rustc");
     let sysroot = shell::output(sysroot.args(["--print", "sysroot"]))?;
@@ -699,13 +701,13 @@ fn races(_: &Chosen) -> Result<Ran> {
     }
 }
 
-/// The tests of I/O threads, TLS and tracking with this environment; each process with a race leaves a
+/// Runs the tests of I/O threads, TLS and tracking with this environment. Each process with a race leaves a
 /// file in `reports`.
 fn run_under_the_race_checker(reports: &Path, environment: &[(&str, &str)]) -> Result<()> {
     let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sluice_system_allocator";
     let mut test = shell::cargo();
     test.envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", flags)]).envs(environment.iter().copied());
-    // Servers are ended by signals and their exit status is not checked: only the files count.
+    // Servers are ended by signals and their exit status is not checked, so only the files count.
     test.env("TSAN_OPTIONS", format!("exitcode=0 log_path={}/report", reports.display()));
     test.args(["test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu", "--target-dir"]);
     test.arg(shell::target_dir().join("tsan"));

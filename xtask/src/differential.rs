@@ -48,7 +48,7 @@ pub(crate) use payload::crc64;
 use player::{Failure, Player};
 use workload::Workload;
 
-/// Commands in one stream.
+/// Number of commands in one stream.
 const STREAM: u64 = 2000;
 
 /// Number of broken requests of each kind after each stream that showed no difference.
@@ -111,8 +111,8 @@ pub(crate) fn differential(arguments: &[String]) -> Result<()> {
         grammar.commands.retain(|entry| options.only.iter().any(|pattern| entry.is_meant(pattern)));
     }
     if options.logs {
-        // ROLE is left out, because its reply has the replication offset: the reference's offset also
-        // counts bytes of the log, ours only bytes that replicas are sent.
+        // ROLE is left out, because its reply has the replication offset. The reference's offset also counts
+        // bytes of the log, ours only bytes that replicas are sent.
         grammar.commands.retain(|entry| entry.name != "role");
     }
     if grammar.commands.is_empty() {
@@ -262,9 +262,9 @@ fn run(options: &Options, grammar: &Grammar, mut players: Vec<Player<'_>>) -> Re
     Ok((seen.len(), players.iter().map(|player| player.memory_looks).sum()))
 }
 
-/// Whether our server refused a payload that the other server accepted: a payload with changed bytes, which
-/// only ours checks completely. The datasets differ from then on. This is rare: if it happens in more than
-/// one of [`STREAMS_PER_REFUSAL`] streams, it counts as a difference.
+/// Whether our server refused a payload that the reference accepted. Such a payload has changed bytes, and
+/// only our server checks it completely. The datasets differ from then on. If this happens in more than one
+/// of [`STREAMS_PER_REFUSAL`] streams, it counts as a difference.
 fn refuses_what_the_peer_takes(grammar: &Grammar, failure: &Failure) -> bool {
     let is_restore = grammar.full_name(&failure.command).starts_with("restore");
     is_restore && failure.ours == b"-ERR Bad data format\r\n" && failure.peer == b"+OK\r\n"
@@ -339,8 +339,8 @@ fn outline_of_answers(answers: &[Vec<u8>; 2]) -> String {
     format!("{} / {}", rest(&answers[0]), rest(&answers[1]))
 }
 
-/// The seed of a stream. Both numbers are mixed: the generator increments its state by a fixed step, so
-/// seeds that differ by this step would give the same stream but for its first draw.
+/// The seed of a stream. Both numbers are mixed, because the generator increments its state by a fixed step,
+/// so seeds that differ by this step would give the same stream except for its first draw.
 fn seed_of(seed: u64, stream: u64) -> u64 {
     Rng::new(Rng::new(seed).next_u64() ^ stream).next_u64()
 }
@@ -355,8 +355,8 @@ fn commands_of(options: &Options, grammar: &Grammar, stream: u64) -> Vec<Command
     if options.cluster { cluster::place(grammar, drawn, seed, node) } else { drawn }
 }
 
-/// Prints the number of redirects from ours, and fails if one kind did not occur: such a run tested
-/// little of the cluster.
+/// Prints the number of redirects from ours, and fails if one kind did not occur, because such a run has
+/// tested little of the cluster.
 fn count_redirects(players: &[Player<'_>]) -> Result<()> {
     let mut unmet = Vec::new();
     for (at, start) in cluster::REDIRECTS.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! The effects on programs with real client libraries when a primary of their cluster is killed, another
-//! one hands over by CLUSTER FAILOVER, and a third one by SIGTERM; a part of `cargo xtask clients`.
+//! The effects on programs with real client libraries when a primary of their cluster is killed, another one
+//! hands over by CLUSTER FAILOVER, and a third one by SIGTERM. This is a part of `cargo xtask clients`.
 //!
 //! The requirements are: a replica takes over the role of the dead primary within 1.5 times
 //! `cluster-node-timeout` and a second; no call fails, and no acknowledged write is lost, when a role is
-//! handed over; no read finds a value that no program wrote to the key. The failed calls after the death of
-//! a primary are counted and printed: a library reports an error to its application when it gives up while
-//! a slot has no owner.
+//! handed over; no read finds a value that no program wrote to the key. The failed calls after the death of a
+//! primary are counted and printed, because a library reports an error to its application when it gives up
+//! while a slot has no owner.
 
 use std::path::Path;
 use std::time::Duration;
@@ -41,8 +41,8 @@ pub(crate) fn run(server: &Path, names: &[String]) -> Result<()> {
         println!("failovers under clients: skipped, no program of these could be made here");
         return Ok(());
     }
-    // Each event concerns another primary and its replica, so that none waits for the node of the previous
-    // one.
+    // Each event concerns another primary and its replica, so that no event has to wait for the node of the
+    // previous event.
     let began = shell::now();
     cluster.nodes[0].signal("-KILL")?;
     cluster.until("the replica as a primary", |of| of.is_primary(PRIMARIES))?;
@@ -88,8 +88,8 @@ fn in_words(found: &Found) -> String {
     format!("{} errors{lost}, longest gap {} ms", found.errors.len(), found.gap_ms)
 }
 
-/// Waits until each program is well again; returns all reports until then. Errors: a program is not well
-/// within [`PATIENCE`].
+/// Waits until each program is well again; returns the sum of each program's reports until then. Errors: a
+/// program is not well within [`PATIENCE`].
 fn settled(loops: &mut Loops) -> Result<Vec<Found>> {
     let began = shell::now();
     let mut all = loops.report()?;

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: runs the targets of `fuzz/`, limits their memory, and keeps inputs that
-//! made one fail.
+//! `cargo xtask fuzz`: runs the targets of `fuzz/`, limits their memory, and keeps the inputs that made a
+//! target fail.
 //!
 //! Invariant: before the results of other targets count, the runner must find the planted faults: a
 //! panic, and a process that aborts.
@@ -141,7 +141,7 @@ impl Fuzzer {
     }
 }
 
-/// Prints the output of a run, except the canaries', which would only alarm.
+/// Prints the output of a run, except for the canaries, whose output would only alarm the reader.
 fn print(target: &str, output: &Output) {
     if !target.starts_with("canary") {
         print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

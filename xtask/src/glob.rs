@@ -1,7 +1,7 @@
-//! Patterns in our data tables: `*` matches any run of characters, any other character itself.
+//! Patterns in our data tables. `*` matches any run of characters, and any other character only itself.
 
-/// Whether all of `text` matches `pattern`. Cost: the length of the text, to the power of the number of
-/// stars at worst; both are short.
+/// Whether all of `text` matches `pattern`. Cost: at worst the length of the text to the power of the number
+/// of stars; both numbers are small.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else {
         return pattern == text;

@@ -2,9 +2,9 @@
 //! of linearizability judges what the clients observed. The program is `e2e/histories`, in Go, because
 //! Porcupine is in Go.
 //!
-//! Invariants: (1) the seed determines the plan of faults; (2) missing requirements are printed: without
-//! Go, its packages or Linux nothing runs, and faults with further requirements are skipped and counted
-//! by the program.
+//! Invariants: (1) the seed determines the plan of faults; (2) a missing requirement is printed: without Go,
+//! its packages or Linux, nothing runs; faults with further requirements are skipped, and the program counts
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,21 +16,21 @@ use crate::shell::{self, Ran};
 
 /// Default number of faults for a run by hand.
 const FAULTS: u64 = 20;
-/// Histories that run in parallel, with up to nine processes each.
+/// Number of histories that run in parallel, with up to nine processes each.
 const SIDE: u64 = 3;
 
-/// Histories of moves that run in parallel: more would slow each other down beyond their timeouts.
+/// Number of histories of moves that run in parallel; more would slow each other down beyond their timeouts.
 const MOVES_SIDE: u64 = 2;
 
 /// The parameters of a run.
 pub(crate) struct Histories {
     /// The seed of the first history; later ones have the following seeds.
     pub(crate) seed: u64,
-    /// Faults in all histories together.
+    /// Number of faults in all histories together.
     pub(crate) faults: u64,
     /// `ours`, `stock`, or `mixed`: every other node is the reference's.
     pub(crate) nodes: String,
-    /// Histories that run in parallel.
+    /// Number of histories that run in parallel.
     pub(crate) side: u64,
     /// Whether and how slots move.
     pub(crate) moves: Moves,
@@ -104,10 +104,10 @@ pub(crate) fn run(server: Option<&Path>, chosen: &Histories) -> Result<Ran> {
     }
 }
 
-/// Checks that the judge notices (1) lost writes, when clients take each write for confirmed and a primary
-/// is cut off; (2) nodes that serve although they cannot know whether they still may: nodes of the
-/// reference that were cut off and stopped meanwhile (S-24); (3) in moves, a removed value, and a key that
-/// is left at a node that does not own it.
+/// Checks that the judge notices (1) lost writes, when clients take each write for confirmed and a primary is
+/// cut off; (2) nodes that serve although they cannot know whether they still may, namely nodes of the
+/// reference that were cut off and stopped meanwhile (S-24); (3) in moves, a removed value, and a key that is
+/// left at a node that does not own it.
 pub(crate) fn canary(server: Option<&Path>, seed: u64) -> Result<Ran> {
     let of_ours = Histories::of_ours(seed, 3);
     let of_stock = Histories { nodes: "stock".to_owned(), ..Histories::of_ours(seed, 3) };

@@ -1,8 +1,8 @@
 //! Programs that read and write through real client libraries while their cluster changes.
 //!
-//! A program is started as `PROGRAM MODE PORT...`, with the ports of nodes. Modes: `default`, no option
-//! of the library is set; `quiet`, the library requests no maintenance notifications; `tuned`, the
-//! settings that docs/moving-in.md recommends for primaries that die (go-redis, Lettuce).
+//! A program is started as `PROGRAM MODE PORT...`, with the ports of nodes. In mode `default`, no option of
+//! the library is set. In mode `quiet`, the library requests no maintenance notifications. In mode `tuned`,
+//! it has the settings that docs/moving-in.md recommends for primaries that die (go-redis, Lettuce).
 //!
 //! Three workers share the program's client, one for each third of the slots. Each worker has 64 keys of four
 //! slots. In each turn a worker writes one of its keys, reads the key whose turn is 32 turns away, and pauses
@@ -34,10 +34,9 @@ use crate::shell;
 /// Libraries that have a program.
 pub(crate) const LIBRARIES: [&str; 9] =
     ["redis-py", "valkey-py", "node-redis", "ioredis", "go-redis", "rueidis", "jedis", "lettuce", "redis-rs"];
-/// Suffix of the name of a program: `go-redis-loop`.
+/// Suffix of the name of a program, as in `go-redis-loop`.
 pub(crate) const SUFFIX: &str = "-loop";
-/// Maximum time until a program's next line: runtimes such as the JVM are slow if several start in
-/// parallel.
+/// Maximum time until a program's next line; runtimes such as the JVM are slow if several start in parallel.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running program.
@@ -50,7 +49,7 @@ struct Loop {
     complaints: PathBuf,
 }
 
-/// Running programs, ended on drop.
+/// Running programs, which are ended when the value is dropped.
 pub(crate) struct Loops {
     all: Vec<Loop>,
 }
@@ -73,7 +72,7 @@ pub(crate) struct Found {
     pub(crate) wrong: Vec<String>,
 }
 
-/// The program of a library.
+/// The name of a library's program.
 pub(crate) fn of(library: &str) -> String {
     library.to_owned() + SUFFIX
 }
@@ -198,8 +197,8 @@ impl Found {
         self.wrong.extend(later.wrong);
     }
 
-    /// Whether the program has written and read, no call has failed, and no worker was without success for
-    /// this long.
+    /// Whether the program has written and read, no call has failed, and no worker was without success for as
+    /// long as `within`.
     pub(crate) fn is_well(&self, within: Duration) -> bool {
         let is_stuck = u128::from(self.gap_ms) >= within.as_millis();
         !is_stuck && self.errors.is_empty() && self.writes > 0 && self.reads > 0

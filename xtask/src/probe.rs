@@ -1,8 +1,9 @@
 //! `probe`: tests that the compiler finds every location that reads values.
 //!
 //! A build with `--cfg sluice_probe="..."` has an additional kind of value that no code handles. Each
-//! location that reads, copies, saves, digests, measures or frees values must then be a compile error: a
-//! non-exhaustive `match`. A location that compiles would silently treat a new type as another one.
+//! location that reads, copies, saves, digests, measures or frees values must then cause a compile error,
+//! because its `match` is not exhaustive. A location that compiles would silently treat a new type as another
+//! one.
 
 use crate::args::Arguments;
 use crate::error::{Error, Result};
@@ -16,9 +17,10 @@ struct Probe {
 }
 
 const PROBES: &[Probe] = &[
-    // A variant of `Value`: measuring, sharing, freeing.
+    // This build adds a variant of `Value`: errors must occur where values are measured, shared and freed.
     Probe { cfg: "variant", package: "sluice-value", files: &["crates/value/src/lib.rs"] },
-    // A variant of `Form`: reading an entry, moving it, changing it in place.
+    // This build adds a variant of `Form`: errors must occur where entries are read, moved or changed in
+    // place.
     Probe {
         cfg: "form",
         package: "sluice-keyspace",
@@ -28,7 +30,7 @@ const PROBES: &[Probe] = &[
             "crates/keyspace/src/view.rs",
         ],
     },
-    // `Value` as used by the keyspace.
+    // This build makes `Value` non-exhaustive: errors must occur where the keyspace matches it.
     Probe {
         cfg: "value",
         package: "sluice-keyspace",
@@ -39,7 +41,8 @@ const PROBES: &[Probe] = &[
             "crates/keyspace/src/view.rs",
         ],
     },
-    // `ValueRef` as used by commands: DUMP, SORT, ZUNION, slow reads, digests, DEBUG OBJECT.
+    // This build makes `ValueRef` non-exhaustive: errors must occur where commands match it (DUMP, SORT,
+    // ZUNION, slow reads, digests, DEBUG OBJECT).
     Probe {
         cfg: "value-ref",
         package: "sluice-commands",
@@ -52,7 +55,7 @@ const PROBES: &[Probe] = &[
             "crates/commands/src/zset/inputs.rs",
         ],
     },
-    // `ValueRef` as used by snapshots.
+    // This build makes `ValueRef` non-exhaustive: errors must occur where snapshots match it.
     Probe { cfg: "value-ref", package: "sluice-snapshot", files: &["crates/snapshot/src/write.rs"] },
 ];
 

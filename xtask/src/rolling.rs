@@ -35,7 +35,7 @@ SERVER is `ours` (a release of what is checked out), `stock` (what SLUICE_PEER_S
   --logs FOLDER       the logs of the nodes are left there
 ";
 
-/// Maximum wait for the end of a node: after a handover a node of ours redirects clients for 3 s.
+/// Maximum wait for the end of a node; after a handover a node of ours redirects clients for 3 s.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A library whose errors are counted, but are no failure. The synchronous cluster connection of redis-rs
@@ -114,7 +114,7 @@ fn server(word: &str) -> Result<PathBuf> {
 }
 
 impl Upgrade {
-    /// The default upgrade: replicas first.
+    /// The default upgrade, which restarts the replicas first.
     fn between(from: PathBuf, to: PathBuf) -> Upgrade {
         let order = (PRIMARIES..2 * PRIMARIES).chain(0..PRIMARIES).collect();
         let (clients, mode) = (Vec::new(), "default".to_owned());
@@ -231,8 +231,8 @@ fn version(binary: &Path) -> Result<String> {
     Ok(text.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// Prints errors, lost writes and wrong values (at most 12 lines), and the longest gap if a person would
-/// notice it.
+/// Prints the number of errors and the longest gap, if there are errors or a person would notice the gap.
+/// Also prints the errors by kind, the lost writes and the wrong values, 12 lines at most.
 fn tell(found: &Found, since_ms: u64) {
     let after = i64::try_from(found.gap_at_ms).unwrap_or(0) - i64::try_from(since_ms).unwrap_or(0);
     if !found.errors.is_empty() || found.gap_ms > 250 {
@@ -248,7 +248,7 @@ fn tell(found: &Found, since_ms: u64) {
     }
 }
 
-/// The sum of a library's steps.
+/// The totals of a library over all steps.
 #[derive(Default)]
 struct Sum {
     writes: u64,

@@ -1,4 +1,4 @@
-//! A server process for a task: on a free port, in a folder of its own, ended on drop.
+//! A server process for a task, on a free port and in a folder of its own. The process is ended on drop.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::shell;
 use crate::wire::Connection;
 
-/// A running server process, ended on drop.
+/// A running server process, which is ended when the value is dropped.
 pub(crate) struct Server {
     /// Words of a program that executes the server, such as `taskset -c 0`; usually none.
     launcher: Vec<String>,
@@ -29,8 +29,8 @@ impl Server {
         Server::start_by(&[], binary, extra)
     }
 
-    /// Starts a server through a launcher, which executes the server in its own process: the process id
-    /// stays the same.
+    /// Starts a server through a launcher, which executes the server in its own process, so that the process
+    /// id stays the same.
     pub(crate) fn start_by(launcher: &[String], binary: &Path, extra: &[String]) -> Result<Server> {
         Server::start_in(launcher, binary, extra, &|_| Ok(()))
     }
@@ -112,7 +112,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits at most ten seconds for the first PONG. Errors: none has come, or the process has ended.
+    /// Waits at most ten seconds for the first PONG. Errors: no PONG has arrived, or the process has ended.
     fn wait_until_ready(&mut self) -> Result<()> {
         let began = shell::now();
         while began.elapsed() < Duration::from_secs(10) {
@@ -184,7 +184,7 @@ impl Drop for Server {
     }
 }
 
-/// Ports for servers: below the range from which the system assigns ports to connections. A port of that
+/// Ports for servers, below the range from which the system assigns ports to connections. A port of that
 /// range may be taken when a server is restarted, and a client that connects to such a port while no server
 /// listens there may be connected to itself.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
@@ -195,7 +195,7 @@ pub(crate) fn free_port() -> Result<u16> {
     // The first port depends on the process id, so that concurrent runs begin with different ports.
     let first = std::process::id().wrapping_mul(97);
     for _ in PORTS {
-        // Relaxed: only the uniqueness of the number matters.
+        // Relaxed ordering suffices, because only the uniqueness of the number matters.
         let at = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
         let port = u16::try_from(PORTS.start + at)?;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

@@ -19,9 +19,9 @@ pub(crate) fn target_dir() -> PathBuf {
 
 /// The cargo that started this program, or the one on the path.
 ///
-/// The variables that cargo has set about our own package are removed: the build script of `ring` reads
-/// them, so `ring` and all crates that depend on it would be rebuilt at each change between `cargo build`
-/// and `cargo xtask`.
+/// The variables that cargo has set about our own package are removed, because the build script of `ring`
+/// reads them, so `ring` and all crates that depend on it would be rebuilt at each change between `cargo
+/// build` and `cargo xtask`.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");

@@ -1,10 +1,11 @@
 //! `cargo xtask test`: builds the tests of the workspace once, runs their programs, and prints
 //! the slowest tests.
 //!
-//! Invariants: (1) it runs the tests that `cargo test --workspace` would run, except code in doc comments:
-//! in each package's folder, with the harness's own result lines; then it runs the tests of the server once
-//! more in another arm; (2) a test that skips a part because this machine lacks a requirement is listed at
-//! the end, with its message; (3) the output of a failed test is printed completely.
+//! Invariants: (1) it runs the tests that `cargo test --workspace` would run, except code in doc comments, in
+//! each package's folder and with the harness's own result lines; then it runs the tests of the server once
+//! more in another arm (a configuration, see `arms.rs`); (2) a test that skips a part because this machine
+//! lacks a requirement is listed at the end, with its message; (3) the output of a failed test is printed
+//! completely.
 
 mod arms;
 mod harness;
@@ -34,8 +35,8 @@ const SERVER: &str = "sluice-server";
 /// The package of the server, whose tests run in arms.
 const PACKAGE: &str = "sluice";
 
-/// The task: `[--arm NAME] [word...]`. Words choose tests by parts of their names, as with `cargo test`;
-/// with an arm, only the tests of the server run, in that arm. Without both, the client programs run
+/// The task: `[--arm NAME] [word...]`. Words choose tests by parts of their names, as with `cargo test`; with
+/// an arm, only the tests of the server run, in that arm. Without words and arm, the client programs run
 /// after the tests.
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);

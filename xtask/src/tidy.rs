@@ -1,8 +1,8 @@
-//! `cargo xtask tidy`: rules of the house that a program can check.
+//! `cargo xtask tidy`: checks the project's rules, as far as a program can check them.
 //!
 //! Invariants: (1) a finding names file and line and says what to do; (2) exceptions from a rule are data,
 //! under `docs/` or in a table of the rule's file, and one under `docs/` that is no longer needed is a
-//! finding too; (3) a rule is added when it was broken twice.
+//! finding, too; (3) a rule is added when it was broken twice.
 
 mod banned;
 mod circles;
@@ -39,7 +39,7 @@ use source::Source;
 
 /// The task: runs every check and prints what each one finds. `--tighten` first lowers the entries of the
 /// ratchet (`docs/tidy-ratchet.toml`) to the present counts. `--circles`, `--calls`, `--names` and `--words`,
-/// each with a word after it if wanted, print what the ratchet counts, and check nothing.
+/// each optionally followed by a word, print what the ratchet counts, and check nothing.
 pub(crate) fn tidy(arguments: &[String]) -> Result<()> {
     let mut arguments = Arguments::new(arguments);
     let tighten = arguments.flag("--tighten");

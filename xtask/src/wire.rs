@@ -1,5 +1,5 @@
-//! A client that keeps the server's output: raw replies to compare byte by byte, parsed only
-//! when they differ.
+//! A client that keeps the server's output. Raw replies are compared byte by byte, and are parsed only when
+//! they differ.
 //!
 //! Invariants: (1) a reply's bytes are exactly those that the server sent, attributes before it
 //! included; (2) pushes are kept separately, in the order of their arrival; (3) an invalid
@@ -62,7 +62,7 @@ impl Connection {
         Ok(Connection { stream, input: Vec::new() })
     }
 
-    /// Sends `bytes`. An error is ignored: reading the replies detects a closed connection.
+    /// Sends `bytes`. An error is ignored, because reading the replies detects a closed connection.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _closed = self.stream.write_all(bytes);
     }
@@ -107,8 +107,8 @@ impl Connection {
         answers
     }
 
-    /// Reads replies and pushes in the order of their arrival, up to one for which `is_last` is true,
-    /// which is left out.
+    /// Reads replies and pushes in the order of their arrival, up to the first one for which `is_last` is
+    /// true; this one is left out.
     pub(crate) fn receive_until(&mut self, is_last: fn(&[u8]) -> bool) -> (Vec<Vec<u8>>, Option<End>) {
         let (mut all, mut at) = (Vec::new(), 0);
         let end = loop {

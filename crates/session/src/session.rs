@@ -29,10 +29,10 @@ use sluice_resp::{AuthState, Outbox, Protocol, Reply};
 use sluice_subscriptions::registry::Subscribed;
 use std::sync::Arc;
 
-/// The client that runs a command: the part of its session that handlers may see.
+/// The client that runs a command: the part of the client's session that handlers may see.
 #[derive(Debug)]
 pub struct Caller {
-    /// What CLIENT ID answers.
+    /// The client's id, as CLIENT ID returns it.
     pub id: ClientId,
     /// Index of the database that SELECT chose, from 0.
     pub db: usize,
@@ -52,15 +52,16 @@ pub struct Caller {
     pub flags: ClientFlags,
     /// Mode set by CLIENT REPLY: whether replies are sent.
     pub reply: ReplyMode,
-    /// Command that runs, or ran last; `None` before the first.
+    /// Command that is running, or else the last one that ran; `None` before the client's first command.
     pub last_command: Option<&'static Spec>,
-    /// Kind of connection, which decides limits and lists.
+    /// Kind of the connection, which decides the client's output limits and the lists that show the client.
     pub kind: ClientKind,
-    /// Whether the connection is to be closed, and when.
+    /// Whether the connection is to be closed, and if so, at once or after the reply.
     pub closing: Closing,
-    /// State of the replication to this client; `None` if the client is no replica.
+    /// State of the replication to this client; `None` if the client is not a replica.
     pub replica: Option<Box<ReplicaState>>,
-    /// Offset of the replication stream after the client's last command: WAIT waits for it.
+    /// Offset of the replication stream after the client's last command. WAIT waits until replicas
+    /// acknowledge it.
     pub write_offset: u64,
     /// Numbers of channels, patterns and shard channels that the client is subscribed to.
     pub subscribed: Subscribed,
@@ -96,7 +97,8 @@ pub struct ClientTraffic {
     pub input_bytes: usize,
     /// Unused bytes of the query buffer, for display; [`u32::MAX`] for more.
     pub input_free: u32,
-    /// When the output first exceeded the soft limit, seconds of the monotonic clock; 0 while it does not.
+    /// When the output first exceeded the soft limit, seconds of the monotonic clock; 0 while it is within
+    /// the limit.
     pub soft_limit_since_s: u32,
 }
 
@@ -105,7 +107,7 @@ pub struct ClientTraffic {
 pub struct MultiShown {
     /// Commands queued since MULTI; 0 outside of a transaction, -1 for a client that never began one.
     pub queued: i32,
-    /// Bytes of the transaction that EXEC runs, for display; [`u32::MAX`] for more.
+    /// Bytes of the transaction that EXEC is running, for display; [`u32::MAX`] for more.
     pub bytes: u32,
 }
 
@@ -141,7 +143,7 @@ pub enum AskingState {
     No,
     /// ASKING applies to the next command.
     Next,
-    /// ASKING applies to the command that runs, or ran last.
+    /// ASKING applies to the command that is running, or else to the last one that ran.
     Now,
 }
 
@@ -156,7 +158,7 @@ impl AskingState {
         }
     }
 
-    /// State before a request runs again because it has waited.
+    /// State before a request is executed again after it has waited.
     #[must_use]
     pub fn before_again(self) -> AskingState {
         match self {
@@ -200,7 +202,7 @@ pub enum MaintenanceNotices {
     ToIp,
     /// A host name: `internal-fqdn` or `external-fqdn`.
     ToName,
-    /// No address: the client reconnects to the address that it is configured with.
+    /// No address, so that the client reconnects to the address that it is configured with.
     ToSame,
 }
 
@@ -209,7 +211,7 @@ pub enum MaintenanceNotices {
 const _: () = assert!(size_of::<Session>() <= 320);
 
 impl Caller {
-    /// Makes the client act as the user of `identity` from now on.
+    /// Makes the client act as the user of `identity` from now on, and updates whether it is authenticated.
     pub fn act_as(&mut self, identity: Identity) {
         self.flags.authentication = match identity.is_authenticated {
             true => Authentication::Now,
@@ -218,8 +220,8 @@ impl Caller {
         self.user = identity.user;
     }
 
-    /// User of the client, as defined now: `users.rs` of the crate `engine` replaces the user when users
-    /// change.
+    /// User of the client in its present definition: whenever users change, `users.rs` of the crate `engine`
+    /// replaces the user here.
     #[inline]
     pub fn user(&self) -> &Arc<User> {
         &self.user
@@ -241,8 +243,8 @@ impl Caller {
         limits.admission(self.admission()) == AuthState::Unauthenticated
     }
 
-    /// What the client may send, as far as its own authentication decides. [`Limits::admission`] adds
-    /// whether the default user is open: enabled, and without a password.
+    /// What the client may send, as far as this depends on its own authentication. [`Limits::admission`] also
+    /// considers whether the default user is open, that is, enabled and without a password.
     #[inline]
     pub fn admission(&self) -> AuthState {
         match self.flags.authentication {
@@ -290,7 +292,8 @@ impl Caller {
         self.kind == ClientKind::SlotExport
     }
 
-    /// Whether the client's commands were decided elsewhere: see [`sluice_keyspace::Access::must_obey`].
+    /// Whether the client's commands must not be refused, because they were executed before, by another
+    /// server or before a restart: see [`sluice_keyspace::Access::must_obey`].
     #[inline]
     pub fn must_obey(&self) -> bool {
         matches!(self.kind, ClientKind::Primary | ClientKind::Log | ClientKind::SlotImport)
@@ -302,8 +305,8 @@ impl Caller {
         self.replica.as_deref().copied()
     }
 
-    /// Whether the client may run little but SUBSCRIBE and UNSUBSCRIBE: in RESP2 a message looks
-    /// like a reply.
+    /// Whether the client may run only a few commands such as SUBSCRIBE and UNSUBSCRIBE. This holds for a
+    /// subscriber in RESP2, where a pushed message looks like a reply.
     #[inline]
     pub fn only_listens(&self) -> bool {
         self.proto == Protocol::Resp2 && self.subscribed.is_any()
@@ -322,7 +325,7 @@ impl Caller {
         self.flags.medium == Medium::Unix || ip.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// Name of a replica in log lines.
+    /// Name of a replica in log lines: its IP address and port.
     pub fn replica_name(&self) -> String {
         match self.replica_address() {
             (ip, 0) => format!("{ip}:<unknown-replica-port>"),
@@ -347,8 +350,8 @@ impl Caller {
         own_port == port && own_ip.eq_ignore_ascii_case(ip)
     }
 
-    /// Whether this connection of a replica replaces earlier ones from its address: it takes the stream,
-    /// and has announced a port.
+    /// Whether this connection of a replica replaces earlier ones from the replica's address. It does so if
+    /// it receives the stream and has announced a port.
     pub fn supersedes(&self) -> bool {
         let takes_stream = self
             .origin
@@ -359,7 +362,7 @@ impl Caller {
     }
 }
 
-/// Kind of a connection: decides its output limits, and the lists that show it.
+/// Kind of a connection, which decides its output limits and the lists that show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
     /// Plain client, or one that runs MONITOR.
@@ -370,9 +373,9 @@ pub enum ClientKind {
     Primary,
     /// Client that replays an append-only file.
     Log,
-    /// Source of an atomic move of slots to this server, whose input is a stream.
+    /// Source of an atomic move of slots to this server; its input is the stream of the move.
     SlotImport,
-    /// Target of an atomic move of slots from this server, whose output is a stream.
+    /// Target of an atomic move of slots from this server; its output is the stream of the move.
     SlotExport,
 }
 
@@ -397,17 +400,17 @@ pub const NOT_ACKED: i64 = -1;
 pub struct ReplicaState {
     /// Bytes of its snapshot that are queued and not sent yet. They do not count against the output limit.
     pub snapshot_queued: usize,
-    /// Last offset that the replica acknowledged; [`NOT_ACKED`] before the first.
+    /// Last offset that the replica acknowledged; [`NOT_ACKED`] before its first acknowledgement.
     pub acked: i64,
     /// Time of the last acknowledgement, seconds since the epoch.
     pub acked_s: i64,
     /// Stage of the synchronisation.
     pub stage: SyncStage,
-    /// The stream after the snapshot waits until the replica acknowledges the snapshot, because the
-    /// replica could not tell otherwise where the snapshot ends.
+    /// The stream after the snapshot waits until the replica acknowledges the snapshot, because otherwise the
+    /// replica could not tell where the snapshot ends.
     pub awaits_ack: bool,
-    /// Offset of the first byte of the stream that is not queued yet; [`u64::MAX`] while the replica is
-    /// not sent the stream.
+    /// Offset of the first byte of the stream that is not queued yet; [`u64::MAX`] while the stream is not
+    /// sent to the replica.
     pub next: u64,
     /// Reader of the stream that was written after the snapshot and did not fit into the backlog.
     pub spool: Option<SpoolReceiver>,
@@ -416,8 +419,8 @@ pub struct ReplicaState {
     /// The connection carries the stream while a second connection carries the snapshot. Cleared when
     /// the replica reports that it has loaded the snapshot.
     pub is_main_channel: bool,
-    /// The replica acknowledges offsets, because it came by PSYNC: it is closed if it is silent for
-    /// `repl-timeout`.
+    /// The replica acknowledges offsets, because it asked for the data by PSYNC. It is closed if it is silent
+    /// for `repl-timeout`.
     pub sends_acks: bool,
     /// Offset at which the stream ended when a later connection with the same announced address and port
     /// asked for the data or the stream. `None` again when that later connection has gone.
@@ -433,8 +436,9 @@ impl ReplicaState {
         self.stage == SyncStage::Online && !self.awaits_ack && !self.is_main_channel
     }
 
-    /// Whether writes can rely on the replica at second `now_s`, if it may be silent for `lag_s`. A
-    /// connection that a later one seems to have replaced must have acknowledged something since.
+    /// Whether writes can rely on the replica at second `now_s` if the replica may be silent for `lag_s`
+    /// seconds. If a later connection seems to have replaced this one, the replica must have acknowledged
+    /// something on this one since then.
     pub fn is_good(&self, now_s: i64, lag_s: i64) -> bool {
         let is_there = self.is_counted() || self.acked_s > self.superseded_s;
         is_there && now_s - self.acked_s <= lag_s
@@ -442,8 +446,8 @@ impl ReplicaState {
 
     /// Whether this connection counts as a replica of its own, even if there is a later connection from the
     /// same address. A replica that has reconnected acknowledges on its old connection nothing past the end
-    /// that the stream had at that time. A connection that has acknowledged more belongs to another
-    /// replica: several can have the same address because of address translation.
+    /// that the stream had at that time. A connection that has acknowledged more belongs to another replica,
+    /// because several can have the same address because of address translation.
     pub fn is_counted(&self) -> bool {
         let is_other = |position: u64| u64::try_from(self.acked).is_ok_and(|acked| acked > position);
         self.superseded_at.is_none_or(is_other) || mistake::is_made(Mistake::CountedTwice)
@@ -453,7 +457,7 @@ impl ReplicaState {
 /// The stages of a full synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncStage {
-    /// The replica waits for a snapshot.
+    /// The replica waits until a snapshot can be sent to it.
     Wanted,
     /// The snapshot is being sent.
     Sending,
@@ -474,19 +478,20 @@ pub struct Announced {
     pub eof: bool,
     /// The replica understands that a history goes on under another replication id.
     pub psync2: bool,
-    /// The replica needs no checksum at the end of a snapshot if the connection has checks of its own.
+    /// The replica needs no checksum at the end of a snapshot if the connection itself protects its bytes, as
+    /// TLS does.
     pub skips_checksum: bool,
     /// The replica reads a snapshot that is compressed as a whole by LZ4.
     pub lz4: bool,
     /// The replica reads a snapshot that is compressed as a whole by Zstd.
     pub zstd: bool,
-    /// The replica can take the snapshot on a connection beside that of the stream.
+    /// The replica can receive the snapshot on a second connection, beside the one for the stream.
     pub dual_channel: bool,
     /// This connection is the one for the snapshot.
     pub rdb_channel: bool,
-    /// Id of the client that takes the snapshot for this replica; `None` if no second connection does.
+    /// Id of the client that receives the snapshot for this replica; `None` if there is no second connection.
     pub rdb_client: Option<u64>,
-    /// The client wants the snapshot and no stream.
+    /// The client wants the snapshot but no stream.
     pub rdb_only: bool,
     /// The client wants a snapshot without keys.
     pub without_keys: bool,
@@ -516,7 +521,7 @@ pub struct ClientFlags {
     pub no_evict: bool,
     /// CLIENT NO-TOUCH is on.
     pub no_touch: bool,
-    /// READONLY is on: a replica of a cluster may answer reads.
+    /// READONLY is on, so a replica of a cluster may answer the client's reads.
     pub read_only: bool,
     /// Which command ASKING applies to.
     pub asking: AskingState,
@@ -551,22 +556,22 @@ pub struct Session {
     pub mask: u32,
     /// Commands that MULTI has queued; `None` outside of a transaction.
     pub transaction: Option<Box<Transaction>>,
-    /// Rest of the snapshot that is sent to this replica; `None` if none is.
+    /// Rest of the snapshot that is being sent to this replica; `None` if no snapshot is being sent.
     pub feed: Option<Box<Feed>>,
-    /// Command that waits; `None` if the client does not wait.
+    /// Command that is blocked or postponed; `None` if the client does not wait.
     pub waiting: Option<Box<Waiting>>,
-    /// Output that precedes `outbox`: segments that wait until they are durable (they count as taken), and
-    /// a reply that a thread produces.
+    /// Output that precedes `outbox`: segments that wait until they are durable (they count as taken by the
+    /// server), and a reply that another thread produces.
     pub front: Option<Box<FrontOutput>>,
-    /// A command that has waited runs again: MONITOR and the client's counters have recorded it already.
+    /// A command that has waited runs again, so MONITOR and the client's counters have recorded it already.
     pub is_rerun: bool,
-    /// CLIENT TRACKING is on: the keys that the client reads may have to be remembered.
+    /// CLIENT TRACKING is on, so the keys that the client reads may have to be remembered.
     pub tracks_reads: bool,
     /// The request that runs again was postponed by a pause, a failover or a shutdown.
     pub was_postponed: bool,
-    /// Bytes of output that are not sent yet, but not in `outbox` any more: the server has taken them, they
-    /// are listed for the client's group (`Multicasts`), or they wait until they are durable. They count
-    /// against the output limits.
+    /// Bytes of output that are neither sent yet nor in `outbox` any more, because the server has taken them,
+    /// they are listed for the client's group (`Multicasts`), or they wait until they are durable. They count
+    /// towards the output limits.
     pub in_flight: usize,
     /// Position of the append-only file that must be durable before the session's output is sent.
     pub durable_at: u64,
@@ -574,14 +579,14 @@ pub struct Session {
     /// Before they are sent, the append-only file must be durable up to the time at which they were pushed.
     /// Set only if replies wait for durability.
     pub was_pushed: bool,
-    /// Most bytes of output that were handed over at once since the cron last looked, for display;
+    /// Most bytes of output that were handed over at once since the last run of the cron, for display;
     /// [`u32::MAX`] for more.
     pub output_peak: u32,
 }
 
 impl Session {
-    /// Runs a command that writes a reply and needs the whole session. What is pushed to the session
-    /// meanwhile, by the command or by others, follows the reply.
+    /// Runs a command that writes a reply and needs the whole session. Whatever is pushed to the session
+    /// while the command runs, by the command or by others, follows the reply.
     pub fn with_reply<R>(&mut self, run: impl FnOnce(&mut Session, Reply<'_>) -> R) -> R {
         let mut outbox = std::mem::take(&mut self.outbox);
         let reply = Reply::new(&mut outbox, self.caller.proto);
@@ -591,7 +596,7 @@ impl Session {
         result
     }
 
-    /// The session of a client that has just connected.
+    /// A session for a client that has just connected.
     pub fn new(
         key: SessionKey,
         id: ClientId,
@@ -680,13 +685,13 @@ impl Session {
             + deferred
     }
 
-    /// Bytes of output that were not sent to the client yet.
+    /// Bytes of output that are not sent to the client yet.
     #[inline]
     pub fn output_bytes(&self) -> usize {
         self.outbox.len() + self.in_flight + self.producing().map_or(0, |of| of.unsent.len())
     }
 
-    /// Memory of the output that the server has not taken, bytes.
+    /// Bytes of memory of the output that the server has not taken yet.
     #[inline]
     pub fn outbox_capacity(&self) -> usize {
         self.outbox.capacity_bytes() + self.front.as_ref().map_or(0, |front| front.capacity_bytes())
@@ -728,7 +733,7 @@ impl Session {
         self.front.as_ref().is_some_and(|front| front.has_deferred_output())
     }
 
-    /// Appends the session to `ready`, once, if its outbox has output.
+    /// Appends the session to `ready` if its outbox has output and the session is not in `ready` already.
     #[inline]
     pub fn note_output(&mut self, ready: &mut Vec<SessionKey>) {
         if !self.queued && !self.outbox.is_empty() {
@@ -749,13 +754,15 @@ impl Session {
         self.multi_mem() + self.waiting.as_ref().map_or(0, |waiting| waiting.heap_bytes())
     }
 
-    /// The session's next output must not be sent before `position` of the append-only file is durable.
+    /// Notes that the session's next output must not be sent before `position` of the append-only file is
+    /// durable.
     #[inline]
     pub fn wait_until_durable(&mut self, position: u64) {
         self.durable_at = self.durable_at.max(position);
     }
 
-    /// Appends the session of a slow read to `ready`, once, if the server has output to take.
+    /// Appends the session of a slow read to `ready` if the server has output to take and the session is not
+    /// in `ready` already.
     #[inline]
     pub fn note_unsent(&mut self, ready: &mut Vec<SessionKey>) {
         if !self.queued && !self.unsent_mut().is_empty() {

@@ -5,9 +5,9 @@
 //!     └──────none is free──────► parked, first come first served ──a thread is free──► run again from the beginning
 //! ```
 //!
-//! The *moment* of a slow read is when its handler runs and a thread is free: the handler looks keys up, as
-//! any read does, and takes roots of the values (second owners, which keep the values as they are); the
-//! thread then reads nothing but these roots.
+//! The *moment* of a slow read is the time at which its handler runs and a thread is free. The handler looks
+//! keys up, as any read does, and takes roots of the values (second owners, which keep the values as they
+//! are). The thread then reads nothing but these roots.
 //!
 //! A thread belongs to one read until the reply is whole. Two rules keep slow readers from stopping the
 //! others. (a) If a thread has waited a second for its client while other reads wait for a thread, the rest
@@ -16,10 +16,10 @@
 //! slow readers hold all threads, a read runs on the main thread if it has at most four times as many
 //! elements as make a read slow.
 //!
-//! Invariants: (1) no more reads have roots than there are threads; (2) until the reply's last byte the
-//! server takes no other output of the session: output that follows the reply waits in the outbox
-//! (`session/front.rs`); (3) a session that waits for its reply is parked with its request, and no later
-//! request is executed.
+//! Invariants: (1) no more reads have roots than there are threads; (2) until the server has taken the
+//! reply's last byte, it takes no output of the session that follows the reply: that output waits in the
+//! outbox (`session/front.rs`); (3) a session that waits for its reply is parked with its request, and no
+//! later request of it is executed.
 
 use sluice_base::Now;
 use sluice_resp::Outbox;
@@ -35,19 +35,19 @@ pub struct Producing {
     pub moment_ns: u64,
     /// Time that the handler took on the main thread, ns.
     pub executing_ns: u64,
-    /// Since when the client has had no room for a piece, ns of the monotonic clock; `None` while
-    /// it has room.
+    /// Time from which on the client has had no room for a piece, ns of the monotonic clock; `None` while it
+    /// has room.
     pub full_since_ns: Option<u64>,
-    /// Time without room before `full_since_ns`, ns.
+    /// Total time in which the client had no room, before `full_since_ns`, ns.
     pub full_ns: u64,
-    /// All time without room, as last measured, ns.
+    /// Total time in which the client had no room, as last measured, ns.
     pub waited_ns: u64,
-    /// The client took nothing for too long: the whole rest goes into its output, so that the roots
-    /// can be dropped.
+    /// The client took nothing for too long, so the whole rest of the reply goes into its output, and the
+    /// roots can be dropped.
     pub is_unbounded: bool,
-    /// Bytes of the roots at the moment; 0 for values that were taken out of the data.
+    /// Bytes of the roots at the read's moment; 0 for values that were taken out of the data.
     pub root_bytes: usize,
-    /// Value of [`sluice_keyspace::Effects::left_to_others`] at the moment.
+    /// Value of [`sluice_keyspace::Effects::left_to_others`] at the read's moment.
     pub left_before: u64,
 }
 
@@ -59,8 +59,8 @@ impl Producing {
         }
     }
 
-    /// Notes that the client has no room for a piece. Returns how long this has lasted now, and
-    /// in all, ns.
+    /// Notes that the client has no room for a piece. Returns how long it has had none since it last had
+    /// room, and how long in total, ns.
     pub fn note_full(&mut self, now: Now) -> (u64, u64) {
         let since_ns = *self.full_since_ns.get_or_insert(now.mono_ns);
         let full_ns = now.mono_ns.saturating_sub(since_ns);

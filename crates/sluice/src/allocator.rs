@@ -1,7 +1,7 @@
 //! The global allocator, and its figures for INFO.
 //!
-//! The allocator is jemalloc, because entries are allocated and freed in sizes that change over months: its
-//! size classes and its decay keep resident memory near used memory, and it reports both.
+//! The allocator is jemalloc, because the sizes of entries change over months of operation. Jemalloc's size
+//! classes and its decay of unused pages keep resident memory near used memory, and it reports both.
 
 use sluice_server::{Allocated, Allocator, ReportMemory};
 use std::alloc::{GlobalAlloc, Layout};
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use tikv_jemalloc_ctl::thread::{allocatedp, deallocatedp};
 use tikv_jemalloc_ctl::{epoch, stats};
 
-// The race checker follows only the system's allocator; with any other it would report races
-// where memory is reused.
+// The race checker understands only the system's allocator; with any other it would report races where memory
+// is reused.
 #[cfg_attr(not(sluice_system_allocator), global_allocator)]
 pub static ALLOCATOR: Noting = Noting(tikv_jemallocator::Jemalloc);
 
-/// The settings that jemalloc reads at its start. A run of free pages is used again for requests of at
-/// least 1/8,192 (2^-13) of its size; the default is 1/64. The pages of a long string are allocated one by
-/// one, 64 KiB each, and become one run of up to 512 MiB when the string is freed: by default the next
-/// string's pages would not be taken from that run, and the system would have to clear new pages (BITOP of
-/// 512 MB took three times as long; bench/record, `types`).
+/// The settings that jemalloc reads at its start. A run of free pages is used again for requests of at least
+/// 1/8,192 (2^-13) of its size; the default is 1/64. The pages of a long string are allocated one by one, 64
+/// KiB each, and become one run of up to 512 MiB when the string is freed. By default the next string's pages
+/// would not be taken from that run, and the system would have to clear new pages (BITOP of 512 MB took three
+/// times as long; bench/record, `types`).
 ///
 /// With `cache_oblivious:false` large blocks begin at a page boundary. By default each takes one more page,
 /// so that it can begin anywhere in its first page. A block of 16 KiB took a quarter more for this, and the
@@ -35,8 +35,8 @@ static SETTINGS: &[u8; 50] = b"cache_oblivious:false,lg_extent_max_active_fit:13
 /// The allocator, which records the size of the last refused allocation.
 pub struct Noting(tikv_jemallocator::Jemalloc);
 
-/// Bytes of the last refused allocation of any thread; 0 if there was none. Relaxed: the thread whose
-/// allocation was refused is the one that reports it.
+/// Bytes of the last refused allocation of any thread; 0 if there was none. Relaxed ordering suffices,
+/// because the thread whose allocation was refused is the one that reports the size.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 impl Allocator for Noting {
@@ -160,19 +160,19 @@ unsafe impl GlobalAlloc for Noting {
     }
 }
 
-/// The kernel's id of the thread that reports a fault; 0 while there is none. Relaxed, as for the two statics
-/// below: only the reporting thread allocates from the memory, and a second thread that faults need only see
-/// that there is a reporter.
+/// The kernel's id of the thread that reports a fault; 0 while there is none. Relaxed ordering suffices for
+/// this and the two statics below: only the reporting thread allocates from the memory, and a second thread
+/// that faults need only see that there is a reporter.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 /// The memory from which the reporting thread allocates.
 static REPORT_MEMORY: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Bytes of the report's memory that are in use.
 static REPORT_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes this thread allocate from separate memory from now on: the fault may have struck inside jemalloc,
-/// whose locks the thread may hold. Nothing changes if that memory cannot be mapped, or if another thread
-/// reports already. Other threads are not affected. The process must end afterwards. Makes plain system calls
-/// only.
+/// Makes this thread allocate from separate memory from now on, because the fault may have happened inside
+/// jemalloc, whose locks the thread may hold. Nothing changes if that memory cannot be mapped, or if another
+/// thread is reporting already. Other threads are not affected. The process must end afterwards. This
+/// function makes only plain system calls.
 fn report_begins() {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping wherever the kernel likes touches no memory of ours.
@@ -181,7 +181,7 @@ fn report_begins() {
     if memory == libc::MAP_FAILED {
         return;
     }
-    // Two threads may fault at the same time: the second continues with jemalloc.
+    // If two threads fault at the same time, the second one continues with jemalloc.
     let first = REPORT_MEMORY.compare_exchange(null_mut(), memory.cast(), Relaxed, Relaxed);
     if first.is_ok() {
         REPORTER.store(nix::unistd::gettid().as_raw(), Relaxed);
@@ -199,7 +199,8 @@ fn is_reporter() -> bool {
     REPORTER.load(Relaxed) == nix::unistd::gettid().as_raw()
 }
 
-/// A block for the reporting thread; null if there is no room. `align` is a power of two, at most a page.
+/// A block for the reporting thread; null if no memory is left for it. `align` is a power of two, not larger
+/// than a page.
 #[cold]
 fn report_memory(bytes: usize, align: usize) -> *mut u8 {
     let start = REPORT_USED.load(Relaxed).next_multiple_of(align);
@@ -291,7 +292,7 @@ fn fault_when_growing() {
         _: *mut bool,
         _: std::ffi::c_uint,
     ) -> *mut c_void {
-        // The signal of an invalid access, raised at this instruction.
+        // This is the signal of an invalid memory access, raised at this instruction.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSEGV);
         null_mut()
     }
@@ -337,8 +338,8 @@ mod tests {
 
     #[test]
     fn a_freed_block_is_used_no_longer_though_a_cache_keeps_it() {
-        // Sizes that the caches keep. Other tests of this process allocate at the same time, so the
-        // margin is wide.
+        // The blocks have sizes that the thread caches keep. Other tests of this process allocate at the same
+        // time, so the margin is wide.
         let block = |n: usize| vec![1_u8; 512 << (n % 6)];
         let mut blocks: Vec<Vec<u8>> = (0..6000).map(block).collect();
         let full = allocated();

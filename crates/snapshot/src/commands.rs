@@ -2,7 +2,7 @@
 //! node that is given a slot.
 //!
 //! Writing may stop between commands and within the bytes of a long string, and resume later at the
-//! [`ValuePosition`]. The value must not have changed meanwhile; a captured value does not change.
+//! [`ValuePosition`]. The value must not change between the two calls; a captured value does not change.
 
 use sluice_base::num::{IntBuffer, push_f64};
 use sluice_keyspace::{Str, ValueRef};
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 /// Maximum number of elements of a collection in one command, as in the reference.
 const ELEMENTS_PER_COMMAND: usize = 64;
-/// Between two calls of `stop`, at least this many bytes of a string are written.
+/// A string is written in steps of this many bytes, and `stop` is called after each step.
 const STRING_STEP: usize = 64 << 10;
 
 /// The position in a value at which writing has stopped.
@@ -25,9 +25,11 @@ pub struct ValuePosition(ValueStage);
 enum ValueStage {
     /// This many elements of a collection, or bytes of a string, are written.
     Elements(usize),
-    /// The entries of a stream up to and including this id are written; `MIN`: none, as no entry has that id.
+    /// The entries of a stream up to and including this id are written. `MIN` stands for none, because no
+    /// entry has that id.
     Entries(StreamId),
-    /// This many groups of a stream are written, and the part of the next group that `in_group` describes.
+    /// This many groups of a stream are written completely, and of the next group the part that `in_group`
+    /// describes.
     Groups { done: usize, in_group: Option<GroupPosition> },
     /// Only the expiry is left.
     Expiry,
@@ -36,9 +38,9 @@ enum ValueStage {
 /// How much of a group is written after its XGROUP CREATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GroupPosition {
-    /// This many consumers, with their pending entries.
+    /// This many consumers are written, together with their pending entries.
     consumers: usize,
-    /// `Some` if the next consumer itself is written: its pending entries up to this id are written, too.
+    /// `Some` if the next consumer itself is written, and of its pending entries those up to this id.
     pending: Option<StreamId>,
 }
 
@@ -70,7 +72,7 @@ struct CommandWriter<'w> {
 }
 
 impl CommandWriter<'_> {
-    /// Calls `stop`, and stops at `at` if the closure returns `true`.
+    /// Calls `stop`, and stops the writing at `at` if the closure returns `true`.
     fn pause(&mut self, at: ValueStage) -> ControlFlow<ValueStage> {
         match (self.stop)(self.out) {
             true => ControlFlow::Break(at),
@@ -111,8 +113,8 @@ impl CommandWriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Writes one SET. The last bytes of the string are written together with the end of the command, so that
-    /// bytes are always left if writing stops within the string.
+    /// Writes one SET. The last bytes of the string are written together with the end of the command, so if
+    /// writing stops within the string, some bytes are always left to write.
     fn string(&mut self, text: Str<'_>, done: usize) -> ControlFlow<ValueStage> {
         match text {
             Str::Int(_) => {
@@ -275,8 +277,9 @@ impl CommandWriter<'_> {
         let (last, deleted) = (log.last_id().to_text(), log.max_deleted_id().to_text());
         let added = log.entries_added().to_string();
         if log.len() == 0 {
-            // A stream without entries is made by adding an entry that is trimmed at once. The added entry
-            // gets the stream's last id, but no entry can have the id 0-0: in its place the entry gets 0-1.
+            // A stream without entries is created by adding an entry that is trimmed at once. The added entry
+            // gets the stream's last id; only if that is 0-0, an id that no entry can have, the entry gets
+            // 0-1.
             let id = if log.last_id() == StreamId::MIN { b"0-1".to_vec() } else { last.clone() };
             self.command([b"XADD", self.key, b"MAXLEN", b"0", &id, b"x", b"y"]);
         }
@@ -285,7 +288,7 @@ impl CommandWriter<'_> {
         self.pause(ValueStage::Groups { done: 0, in_group: None })
     }
 
-    /// Writes the group at index `done`, from the position `from` on.
+    /// Writes the group at index `done`, from the position `in_group` on.
     fn group(
         &mut self,
         group: &ConsumerGroup,

@@ -1,4 +1,4 @@
-//! A snapshot file that is read into a keyspace: the part of a load that runs on the loading thread.
+//! Reads a snapshot file into a keyspace. This is the part of a load that runs on the loading thread.
 
 use crate::foreign::DroppedRecords;
 use crate::history::LeftOut;
@@ -26,7 +26,7 @@ pub fn piece_bytes(config: &Config) -> usize {
     interval.unwrap_or(PIECE_BYTES_MAX).clamp(1, PIECE_BYTES_MAX)
 }
 
-/// The treatment of a key that the keyspace has already.
+/// What a load does with a key that the keyspace has already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
     /// The file counts as malformed.
@@ -42,7 +42,7 @@ pub struct LoadOptions {
     pub reading: ReadOptions,
     /// Treatment of keys that the keyspace has already.
     pub duplicates: Duplicates,
-    /// Time of the load, by which keys expire.
+    /// Time of the load, by which keys count as expired.
     pub now: Now,
     /// Whether the keys' access clocks hold LFU frequencies instead of LRU times.
     pub lfu: bool,
@@ -70,12 +70,12 @@ pub struct FileLoad {
     options: LoadOptions,
     reader: Reader,
     state: LoadState,
-    /// Bytes of the file that are not read yet, if the size is known. Sizes that the file states as hints
-    /// are limited by this number.
+    /// Bytes of the file from the piece being handled on; 0 if the size is unknown. The sizes that the file
+    /// states are hints, which this number limits.
     left: u64,
     /// The first bytes of the file.
     head: Vec<u8>,
-    /// Whether the header was judged good and the main thread was notified.
+    /// Whether the header was found valid and the main thread was notified.
     is_accepted: bool,
 }
 
@@ -204,7 +204,7 @@ impl FileLoad {
         Err(NotLoaded::Failed)
     }
 
-    /// Logs why the file is malformed: it is truncated, if the reader has not found another fault.
+    /// Logs why the file is malformed. If the reader has found no other fault, the file is truncated.
     fn end_of_file(&mut self, out: &mut Reporter<'_>) {
         let error = match self.reader.next() {
             Ok(ReadProgress::More(offset)) => LoadError { offset, problem: Problem::CutOff },
@@ -315,9 +315,9 @@ pub fn under_way_line(under_way: Option<(&[u8], &str)>, db: Option<usize>) -> Op
     ))
 }
 
-/// The reason why a load ended.
+/// The reason why a load failed.
 enum LoadFailure {
-    /// The keyspace cannot take what the file holds; a line for the log.
+    /// The keyspace cannot take the contents of the file; the text is a line for the log.
     Target(String),
     /// The file is malformed.
     File(LoadError),
@@ -345,8 +345,8 @@ struct LoadRules {
     now: Now,
     lfu: bool,
     expired: ExpiredKeys,
-    /// Upper bound of the bytes of the file that are left. Sizes that the file states as hints are limited
-    /// by it.
+    /// Upper bound of the bytes of the file that are left. The sizes that the file states are hints, which
+    /// this number limits.
     left: u64,
 }
 
@@ -372,9 +372,9 @@ impl LoadState {
     }
 }
 
-/// Keeps the file under a second name if parts of it with data were dropped, before a save or a rewrite takes
-/// its place; the count of dropped parts becomes 0. If that fails, the count stays, and no file may take the
-/// place of this one.
+/// Keeps the file under a second name if parts with data were dropped, because a save or a rewrite may take
+/// the file's place. The count of dropped parts becomes 0 then, and also if the snapshot is no file of this
+/// server. If keeping the file fails, the count stays, and no file may take the place of this one.
 pub fn keep_dropped<S: SnapshotSource + ?Sized>(
     source: &mut S,
     counts: &mut LoadCounts,
@@ -411,7 +411,7 @@ struct LoadTarget<'a> {
 }
 
 impl LoadTarget<'_> {
-    /// Handles an item. Errors: a line for the log.
+    /// Handles an item of the file. The error is a line for the log.
     fn item(&mut self, item: Item<'_>, out: &mut Reporter<'_>) -> Result<(), String> {
         match item {
             Item::Aux(name, value) => self.field(&name, &value, out),
@@ -425,8 +425,8 @@ impl LoadTarget<'_> {
                 ))?;
             }
             Item::Sizes(keys, expires) => {
-                // The file's number of keys is a hint that may be wrong, so it is limited: a key takes at
-                // least `KEY_BYTES_MIN` bytes of the file.
+                // The file's number of keys is a hint that may be wrong, so it is limited by the number of
+                // bytes, because a key takes at least `KEY_BYTES_MIN` bytes of the file.
                 let bounded = |count: u64| count.min(self.rules.left / KEY_BYTES_MIN) as usize;
                 self.keyspace.reserve(self.state.db, bounded(keys), bounded(expires));
             }
@@ -464,8 +464,8 @@ impl LoadTarget<'_> {
         Ok(())
     }
 
-    /// Records an import of slots that was under way; the keys of these slots follow. Errors: a
-    /// line for the log.
+    /// Records an import of slots that was under way; the keys of these slots follow. The error is a line for
+    /// the log.
     fn import(&mut self, name: &[u8], ranges: Vec<(u16, u16)>) -> Result<(), String> {
         if self.keyspace.hasher().layout() == Layout::One {
             return Err("The RDB file has an import of slots (opcode 243), which a server without cluster-enabled yes \
@@ -479,7 +479,7 @@ impl LoadTarget<'_> {
         Ok(())
     }
 
-    /// Counts a repaired value, and logs the repair unless there were too many before.
+    /// Counts a repaired value, and logs the repair unless [`SAID_KEYS_MAX`] repairs are logged already.
     #[cold]
     fn note_mended(&mut self, key: &[u8], mended: Mended, out: &mut Reporter<'_>) {
         self.state.mended += 1;
@@ -582,7 +582,7 @@ impl LoadTarget<'_> {
         Ok(())
     }
 
-    /// Inserts the staged strings. Errors: a line for the log.
+    /// Inserts the staged strings. The error is a line for the log.
     fn insert_staged(&mut self) -> Result<(), String> {
         let inserted = self.state.staged.insert(self.keyspace, self.state.db);
         self.state.brought.counts.loaded += inserted.map_err(|key| self.duplicated(&key))?;
@@ -600,7 +600,7 @@ impl LoadTarget<'_> {
         match (usage, self.rules.lfu) {
             (Usage::Frequency(counter), true) => u32::from(minutes) << 8 | u32::from(counter),
             (Usage::Idle(idle_s), false) => (now_s as u32).wrapping_sub(idle_s as u32) & CLOCK_MASK,
-            // In the other cases, the clock of a new key.
+            // In the other cases, the key gets the clock of a new key.
             (Usage::Unknown | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
             (Usage::Unknown | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
         }
@@ -622,12 +622,12 @@ impl PreambleLoad {
         PreambleLoad { rules, state: LoadState::default() }
     }
 
-    /// The results so far, to be taken or changed.
+    /// The results so far, for a change or to take them.
     pub fn brought(&mut self) -> &mut LoadResult {
         &mut self.state.brought
     }
 
-    /// Handles an item. Errors: a line for the log.
+    /// Handles an item of the snapshot. The error is a line for the log.
     pub fn item(
         &mut self,
         item: Item<'_>,
@@ -649,8 +649,8 @@ impl PreambleLoad {
     }
 }
 
-/// The fewest bytes of a file that a key takes with its value: a type byte, an empty key and an empty
+/// Minimum number of bytes that a key takes in a file with its value: a type byte, an empty key and an empty
 /// value.
 const KEY_BYTES_MIN: u64 = 3;
-/// Of the empty, skipped and repaired keys, the log names at most this many each.
+/// Of the empty, the skipped and the repaired keys, the log names at most this many of each kind.
 const SAID_KEYS_MAX: u64 = 100;

@@ -1,8 +1,8 @@
-//! Parts of a file that are no keys and that this server does not know: they are dropped while the file is
-//! read, and named in the log.
+//! Parts of a file that are not keys and that this server does not know. They are dropped while the file is
+//! read, and the log names them.
 //!
-//! Invariant: memory does not grow with the file: at most [`MODULES_MAX`] modules and [`NAMES_MAX`]
-//! names of fields are distinguished, and all others are only counted.
+//! Invariant: memory does not grow with the file, because at most [`MODULES_MAX`] types of modules and
+//! [`NAMES_MAX`] names of fields are distinguished, and all others are only counted.
 
 use sluice_base::LogLevel;
 use sluice_persist::rdb::ModuleType;
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 /// The parts of a file that were dropped so far.
 #[derive(Debug, Default)]
 pub(crate) struct DroppedRecords {
-    /// Number of records for each module's type.
+    /// Number of records of each module type.
     modules: BTreeMap<ModuleType, u64>,
-    /// Records of modules beyond [`MODULES_MAX`].
+    /// Records of module types beyond the first [`MODULES_MAX`].
     further_records: u64,
     /// Auxiliary fields with unknown names.
     fields: u64,
-    /// The first names of unknown fields, each once.
+    /// The unknown fields' names that came first in the file, each once.
     field_names: Vec<Box<[u8]>>,
     /// Unknown fields that may hold data.
     data_fields: u64,
@@ -39,8 +39,8 @@ impl DroppedRecords {
         self.data_fields += u64::from(!FACTS.contains(&name));
         if self.field_names.len() < NAMES_MAX {
             let shown = name.get(..NAME_BYTES_MAX).unwrap_or(name);
-            // A server may write the same few names for each key; nothing is allocated for a
-            // name seen before.
+            // A server may write the same few names for each key, so nothing is allocated for a name that was
+            // seen before.
             if !self.field_names.iter().any(|known| **known == *shown) {
                 self.field_names.push(shown.into());
             }
@@ -85,10 +85,10 @@ impl DroppedRecords {
     }
 }
 
-/// Auxiliary fields of other servers that describe the writing server or its replication and hold no
-/// data: KeyDB's times of writes, Dragonfly's numbers of its shards and memory of its tables.
+/// Auxiliary fields of other servers that describe the writing server or its replication and hold no data:
+/// write times of KeyDB, and the numbers of Dragonfly's shards and the memory of its tables.
 const FACTS: [&[u8]; 4] = [b"mvcc-tstamp", b"shard-count", b"shard-id", b"table-mem"];
-/// At most this many types of modules have a line each. A Redis Stack has about ten.
+/// At most this many module types have a line of their own in the log. Redis Stack has about ten.
 const MODULES_MAX: usize = 64;
 /// The most names of fields that the log shows.
 const NAMES_MAX: usize = 8;

@@ -1,10 +1,10 @@
-//! The position in a replication history that the data of a file have.
+//! The position in a replication history to which the data of the loaded files correspond.
 //!
-//! A snapshot names the position in its fields `repl-id` and `repl-offset`; a log (append-only file) names it
-//! in annotations after commands and transactions (`docs/formats/aof.md`). A command or transaction that no
-//! annotation follows has moved the data away from the last position: replicas of that history may lack the
-//! change, or have it. If a log does not begin at the position at which the previous log ends, a crash has
-//! cut off the end of the previous log, whose sync had failed.
+//! A snapshot states the position in its fields `repl-id` and `repl-offset`; a log (append-only file) states
+//! it in annotations after commands and transactions (`docs/formats/aof.md`). A command or transaction
+//! without a later annotation has moved the data away from the last stated position, and replicas of that
+//! history may or may not have the change. If a log does not begin at the position at which the previous log
+//! ends, a crash has cut off the end of the previous log, whose sync had failed.
 
 use std::mem::take;
 
@@ -34,16 +34,17 @@ pub struct LoadedHistory {
     /// The position at which the previous file ended, as long as nothing in the present file has changed the
     /// data.
     left_at: Option<(Option<String>, Option<u64>)>,
-    /// Whether the end of a file is missing although another file follows.
+    /// Whether the end of some file is missing although another file follows it.
     has_gap: bool,
 }
 
 impl LoadedHistory {
-    /// Sets the history's id, 40 hexadecimal digits, or forgets it if `id` is malformed; the offset is to
-    /// follow. [`NO_HISTORY`] says that a new history begins here.
+    /// Sets the history's id, 40 hexadecimal digits, or forgets it if `id` is malformed. The offset must
+    /// follow. [`NO_HISTORY`] states that a new history begins here.
     pub(crate) fn note_id(&mut self, id: &[u8]) {
         if id == NO_HISTORY {
-            // A gap stays a gap: replicas of the new history may have what a crash has cut off.
+            // A gap stays a gap, because replicas of the new history may have the commands that a crash has
+            // cut off here.
             let (expired, has_gap) = (take(&mut self.expired), self.has_gap);
             return *self = LoadedHistory { expired, has_gap, ..LoadedHistory::default() };
         }
@@ -69,7 +70,8 @@ impl LoadedHistory {
         self.left_at = (is_after_log || self.replid.is_some()).then(|| (self.replid.clone(), self.offset));
     }
 
-    /// Whether the end of a file is missing although another follows: the data then belong to no history.
+    /// Whether the end of a file is missing although another file follows it; the data then belong to no
+    /// history.
     pub fn has_gap(&self) -> bool {
         self.has_gap
     }
@@ -100,8 +102,8 @@ impl LoadedHistory {
         self.db = db;
     }
 
-    /// Notes that a key, or fields of a hash, were left out because they have expired, if the file belongs to
-    /// a history: the replicas of that history still have them.
+    /// Notes that a key, or fields of a hash, were left out because they have expired. Does so only if the
+    /// file belongs to a history, whose replicas still have them.
     pub(crate) fn note_expired(&mut self, left_out: LeftOut) {
         if self.has_id() {
             self.expired.push(left_out);
@@ -118,7 +120,7 @@ impl LoadedHistory {
         self.db
     }
 
-    /// Id and offset of the position, if both are known and no file has a gap.
+    /// The history's id and the offset, if both are known and no file has a gap.
     pub fn point(self) -> Option<(String, u64)> {
         self.replid.zip(self.offset).filter(|_| !self.has_gap)
     }

@@ -50,7 +50,7 @@ pub struct LoadProgress {
 pub struct LoadNews {
     /// Lines for the log, in order. Once `LINES_MAX` lines wait, only warnings are added.
     pub lines: Vec<(LogLevel, String)>,
-    /// The file's header was judged good: the old data can be deleted.
+    /// The file's header was found valid, so the old data can be deleted.
     pub is_accepted: bool,
     /// The result of the load, once it has ended.
     pub outcome: Option<LoadOutcome>,
@@ -79,8 +79,8 @@ impl LoadProgress {
         }
     }
 
-    /// Bytes of the file, 0 if that is unknown; bytes read; bytes of memory that the writer of the
-    /// file had in use.
+    /// Bytes of the file (0 if unknown), bytes read so far, and bytes of memory that the writer of the file
+    /// was using.
     pub fn bytes(&self) -> [u64; 3] {
         [&self.bytes_total, &self.bytes_read, &self.rdb_used_memory].map(|number| number.load(Relaxed))
     }
@@ -134,7 +134,7 @@ impl Reporter<'_> {
         self.thread.wake();
     }
 
-    /// Reports that the file's header was judged good.
+    /// Reports that the file's header was found valid.
     pub fn accept(&mut self) {
         self.progress.news().is_accepted = true;
         self.thread.wake();
@@ -145,8 +145,8 @@ impl Reporter<'_> {
         self.progress.is_stopped.load(Relaxed)
     }
 
-    /// Waits after a key, as `key-load-delay` says. `number` is the number of keys so far: a negative delay
-    /// of -n means a sleep of one microsecond after every n keys.
+    /// Waits after a key, as `key-load-delay` says. `number` is the number of keys so far. A delay of -n
+    /// means a sleep of one microsecond after every n keys.
     #[inline]
     pub fn delay(&mut self, number: u64) {
         let delay = self.progress.key_delay.load(Relaxed);

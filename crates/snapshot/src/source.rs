@@ -1,6 +1,6 @@
-//! The source that a snapshot is read from.
+//! The source from which a snapshot is read.
 
-/// A snapshot that the loading thread reads.
+/// A snapshot that the loading thread reads from a file or a connection.
 pub trait SnapshotSource: Send {
     /// Opens the snapshot if it is not open yet. Returns its size in bytes, 0 if the size is unknown,
     /// or `None` if there is no such file. Errors: the system's reason.

@@ -1,6 +1,6 @@
-//! Small strings on their way into a keyspace. Several are looked up together, so that the processor
-//! fetches their buckets while it decodes the next string. With this, loading two million keys of 64 bytes
-//! became a third faster.
+//! Small strings on their way into a keyspace. Several are looked up together, so that the processor fetches
+//! their buckets while it decodes the next string. Since then, loading two million keys of 64 bytes became a
+//! third faster.
 
 use sluice_keyspace::{Key, Keyspace, NewValue};
 
@@ -27,7 +27,8 @@ impl Staged {
         key.len() + text.len() <= STAGED_BYTES_MAX
     }
 
-    /// Stages a string, and lets the processor fetch its bucket; returns whether the stage is full.
+    /// Stages a string, and makes the processor fetch the key's bucket in advance. Returns whether no more
+    /// strings can be staged.
     pub(crate) fn push(
         &mut self,
         keyspace: &Keyspace,
@@ -45,7 +46,7 @@ impl Staged {
         self.entries.len() >= STAGED_MAX
     }
 
-    /// Inserts all staged strings and returns their number. Errors: a key that is in the keyspace already.
+    /// Inserts all staged strings and returns their number. The error is a key that the keyspace has already.
     pub(crate) fn insert(&mut self, keyspace: &mut Keyspace, number: usize) -> Result<u64, Vec<u8>> {
         let mut start = 0;
         for entry in &self.entries {
@@ -66,5 +67,6 @@ impl Staged {
 
 /// The most strings that are staged at a time.
 const STAGED_MAX: usize = 32;
-/// The most bytes of a key and its string; copying a longer string costs more than waiting for its bucket.
+/// Maximum bytes of a key and its string together; copying a longer string costs more than waiting for its
+/// bucket.
 const STAGED_BYTES_MAX: usize = 1024;

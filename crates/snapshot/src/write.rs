@@ -1,5 +1,5 @@
-//! Snapshots: the keyspace as an RDB file or as commands, in pieces, either at once or from the captures of a
-//! cut (copies of the entries as they were at one moment).
+//! Snapshots: the keyspace is written in pieces, as an RDB file or as commands. The source is the keyspace
+//! itself, or captures (copies of the entries as they were at one moment, the cut).
 
 use crate::commands::{ValuePosition, write_commands};
 use sluice_base::{Bytes, Now, StreamPosition};
@@ -14,7 +14,7 @@ use sluice_resp::command::push_command;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The facts that a snapshot states beside the data.
+/// What a snapshot states beside the data.
 pub struct RdbAux<'a> {
     /// Time at which the snapshot was made.
     pub now: Now,
@@ -30,7 +30,7 @@ pub struct RdbAux<'a> {
     pub imports: &'a [SlotImport],
 }
 
-/// The write options that the configuration sets for a file on disk, for a reader of this version.
+/// The write options that the configuration sets for a file on disk; `version` is the version of the readers.
 pub fn options(config: &Config, version: Version) -> WriteOptions {
     let compression = match config.choice(param::RDBCOMPRESSION) {
         RdbCompression::No => Compression::None,
@@ -76,9 +76,9 @@ pub fn pieces_without_keys(
     pieces
 }
 
-/// Passes a file of all databases to `give` in pieces of about `PIECE_BYTES`, until `give` breaks
-/// off. `each` is called after each entry. Memory: one piece, and the whole compressed form of a
-/// string that is compressed.
+/// Writes a file of all databases and passes it to `give` in pieces of about `PIECE_BYTES`, until `give`
+/// returns `Break`. `each` is called after each entry. Memory: one piece, and of a string that is being
+/// compressed the whole compressed form.
 pub fn write(
     keyspace: &Keyspace,
     config: &Config,
@@ -99,22 +99,22 @@ pub fn write(
             each();
         }
     }
-    // Nothing follows the end of the file, so it does not matter whether `give` breaks off here.
+    // Nothing follows the end of the file, so it does not matter whether `give` returns `Break` here.
     let _ = file.finish(give);
 }
 
-/// Takes the next bytes of a file; breaks if no more are wanted.
+/// The closure that takes the next bytes of a file; it returns `Break` if no more are wanted.
 pub type Give<'a> = dyn FnMut(Bytes) -> ControlFlow<()> + 'a;
 
-/// A snapshot file that is being written, usually from the captures of a cut: pieces in any order, on any
-/// thread.
+/// A snapshot file that is being written, usually from the captures of a cut. It accepts the captured pieces
+/// in any order and on any thread.
 pub struct SnapshotFile {
     writer: Writer,
     /// The compressor of the whole file, if it is compressed as a whole.
     packer: Option<Packer>,
     saving: KeyWriter,
-    /// Sizes of the databases at the cut, until they are written: number, keys, keys with an expiry. The
-    /// reader takes them as hints.
+    /// Sizes of the databases at the cut, until they are written: number of the database, of its keys, and of
+    /// its keys with an expiry. A reader uses them as hints.
     sizes: Vec<(usize, usize, usize)>,
     selected: Option<usize>,
     /// Commands that are written in place of a snapshot: the base of an append-only file

@@ -140,7 +140,7 @@ struct Contents {
     durable: Vec<u8>,
     /// Pages of `seen` that a sync would make durable.
     dirty: BTreeSet<usize>,
-    /// The least size to which the file was cut since the last sync.
+    /// The smallest size to which the file was cut since the last sync.
     cut_to: Option<usize>,
 }
 
@@ -154,7 +154,8 @@ enum NameChange {
 }
 
 impl Faulty {
-    /// The real files, with faults by this plan.
+    /// Storage with the real files, whose operations fail as `plan` says. `after`: what happens after a
+    /// crash.
     pub fn new(real: Arc<Real>, plan: Plan, after: AfterCrash) -> Faulty {
         let state =
             FaultyState { plan, after, steps: 0, crashed: false, is_filled: false, disk: Disk::default() };
@@ -267,7 +268,7 @@ impl Disk {
     }
 
     /// Makes the names of a folder durable. A rename between two folders becomes durable as a whole
-    /// with either of them.
+    /// as soon as either of them is synced.
     fn sync_folder(&mut self, folder: &Path) {
         let changes = std::mem::take(&mut self.changes);
         for change in changes {
@@ -385,7 +386,7 @@ impl Storage for Faulty {
         Ok(Box::new(FaultyFile { file, number, state: self.state.clone() }))
     }
 
-    // A crash never removes a folder here: the tests are about the files in it.
+    // A crash never removes a folder in this model, because the tests examine only the files in it.
     fn create_folder(&self, path: &Path) -> io::Result<()> {
         self.real.create_folder(path)
     }
@@ -428,7 +429,8 @@ impl Storage for Faulty {
         if struck == Some(FileFault::SyncError) {
             return Err(Errno::EIO.into());
         }
-        // A crash at this step happens before the sync has made names durable: none of them is certain.
+        // A crash at this step happens before the sync has made the names durable, so none of them is certain
+        // to survive.
         state.end(struck)?;
         state.disk.sync_folder(folder);
         Ok(())
@@ -461,7 +463,7 @@ impl Storage for Faulty {
         }
     }
 
-    /// Not a step: a lock holds no data.
+    /// Locking is not a step, because a lock file holds no data.
     fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused> {
         self.real.lock(path, text)
     }

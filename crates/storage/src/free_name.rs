@@ -27,7 +27,7 @@ impl<'a> FreeName<'a> {
         FreeName { file, ending, is_numbered: true }
     }
 
-    /// The first free name. Errors: the system cannot tell whether a name is free.
+    /// The first free name. Errors: the system does not report whether a name is free.
     pub fn find(&self, storage: &dyn Storage) -> io::Result<PathBuf> {
         self.find_where(storage, |_| Ok(false))
     }
@@ -126,7 +126,7 @@ mod tests {
         std::fs::write(&file, "").expect("writable");
         assert_eq!(FreeName::beside(&file, "cut-7").find(&Real).ok(), Some(folder.join("incr.cut-7")));
         assert_eq!(FreeName::numbered(&file, "x").find(&Real).ok(), Some(folder.join("incr.x-1")));
-        // The folder's name is taken by a plain file.
+        // A plain file stands where the folder of the name should be.
         let beneath = file.join("incr");
         let error = FreeName::beside(&beneath, "cut-7").find(&Real).expect_err("no folder");
         assert_eq!(error.kind(), ErrorKind::NotADirectory);

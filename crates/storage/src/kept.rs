@@ -30,7 +30,7 @@ pub fn cut_off(storage: &Arc<dyn Storage>, path: &Path, size: u64, at_s: i64) ->
     Ok(name)
 }
 
-/// Copies the bytes from position `from` on to another file.
+/// Copies the bytes of a file, from position `from` to the end, into the new file `kept`.
 fn keep(storage: &Arc<dyn Storage>, path: &Path, from: u64, kept: PathBuf) -> io::Result<()> {
     let mut source = storage.open(path)?;
     let temporary = folder_of(path).join(format!("{TEMPORARY}{}.aof", std::process::id()));
@@ -58,7 +58,7 @@ fn read_at(file: &mut dyn StorageFile, at: u64, into: &mut [u8]) -> io::Result<u
     }
 }
 
-/// The first part of the name of a copy that is not whole.
+/// The first part of the name of a copy that is not complete yet.
 pub(crate) const TEMPORARY: &str = "temp-cut-";
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -92,7 +92,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 
-    /// A file name of 250 bytes leaves no room for the time.
+    /// A file name of 250 bytes leaves no room for an ending with the time.
     #[test]
     fn the_end_of_a_file_with_a_long_name_is_kept_under_a_short_one() {
         let folder = folder("long");
@@ -106,7 +106,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 
-    /// Whichever step fails, the bytes are in the file or in the one beside it.
+    /// Whichever step fails, the cut bytes must still be in the file, or in the file beside it.
     #[test]
     fn no_fault_loses_what_is_cut_off() {
         let whole: Vec<u8> = (0..3 * PIECE_BYTES + 17).map(|n| (n % 251) as u8).collect();

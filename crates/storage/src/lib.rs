@@ -1,12 +1,12 @@
 //! Files: all data that the server keeps on disk are read and written through [`Storage`].
 //!
-//! Invariants: (1) a file that replaces another is written beside it, forced to disk, renamed, and the
-//! folder forced to disk ([`Replacement`]); (2) a failed `sync` is never tried again on the same file:
-//! Linux has marked the pages clean, so the next one would succeed with nothing written; (3) the behaviour
+//! Invariants: (1) a file that replaces another is written beside it, forced to disk and renamed, and then
+//! the folder is forced to disk ([`Replacement`]); (2) a failed `sync` is never tried again on the same file:
+//! Linux has marked the pages clean, so another sync would succeed with nothing written; (3) the behaviour
 //! after disk faults is tested through [`faulty`], which loses what a crash of the machine would lose.
 //!
 //! The server's log, the pid file and the kernel's own files (`/proc`, `/sys`) do not go through this crate,
-//! because they hold no data to keep. The crate starts no threads: each function returns when the disk has
+//! because they hold no data to keep. The crate starts no threads; each function returns when the disk has
 //! answered.
 
 #![forbid(unsafe_code)]
@@ -35,8 +35,9 @@ use std::sync::Arc;
 
 /// Folders and files by name. Any thread may use a storage.
 pub trait Storage: Send + Sync {
-    /// Creates a file that must not exist, with these permissions less the process's umask. The file is
-    /// locked as long as it is open, where the file system has locks, for [`Storage::is_written`].
+    /// Creates a file that must not exist, with these permissions less the process's umask. Where the file
+    /// system supports locks, the file stays locked while it is open, so that [`Storage::is_written`] can
+    /// recognise it.
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn StorageFile>>;
 
     /// Whether a process that created this file still has it open, even a process in another container.
@@ -83,9 +84,9 @@ pub trait Storage: Send + Sync {
     fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
 
     /// Locks a file against other processes, as long as the returned value is kept and the process lives.
-    /// Creates the file if it is missing, with this text for a process that is refused; the file is removed
-    /// together with the lock. A file with other contents than a process id is locked, but neither
-    /// overwritten nor removed.
+    /// Creates the file if it is missing. Writes `text`, which a refused process reads, into the file, and
+    /// removes the file together with the lock. A file with other contents than a process id is locked, but
+    /// neither overwritten nor removed.
     fn lock(&self, path: &Path, text: &str) -> Result<LockHold, LockRefused>;
 }
 
@@ -113,13 +114,13 @@ pub trait StorageFile: Send {
     /// Bytes in the file at the moment.
     fn size(&self) -> io::Result<u64>;
 
-    /// A second handle of the open file, so that another thread can sync it. A sync that fails there has
-    /// failed for this handle too.
+    /// A second handle of the open file, so that another thread can sync it. A sync that fails through the
+    /// second handle has failed for this handle, too.
     fn twin(&self) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Gives the file the owner, group and permissions of another file. Where the system refuses the owner
-    /// or the group, the file gets fewer permissions: no user but its owner may do more with it than with the
-    /// other file.
+    /// Gives the file the owner, group and permissions of another file. Where the system refuses the owner or
+    /// the group, the file gets fewer permissions, so that no user but the file's owner may do more with it
+    /// than with the other file.
     fn set_access(&self, like: FileAccess) -> io::Result<()>;
 }
 
@@ -135,8 +136,8 @@ pub struct FileAccess {
 }
 
 impl FileAccess {
-    /// The permissions under which no user but the new owner may do more with a file of this owner and group
-    /// than under `self`.
+    /// The permissions under which no user but the new owner may do more with a file of owner `uid` and group
+    /// `gid` than with the file that `self` describes.
     pub(crate) fn mode_for(self, uid: u32, gid: u32) -> u32 {
         if (uid, gid) == (self.uid, self.gid) {
             return self.mode;
@@ -149,8 +150,8 @@ impl FileAccess {
             other = group;
         }
         if uid != self.uid {
-            // Group and others get no permission that the owner lacked: the old owner may be in the group
-            // now, or among the others.
+            // Group and others get no permission that the owner lacked, because the old owner may be in the
+            // group now, or among the others.
             group &= owner;
             other &= owner;
         }

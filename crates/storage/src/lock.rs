@@ -180,9 +180,9 @@ struct LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // The file is removed while it is still locked: a process that has opened it meanwhile sees, once
-        // it has the lock, that the name is gone or leads to another file. A file that cannot be removed
-        // does no harm.
+        // The file is removed while it is still locked, so that a process that has opened it in the meantime
+        // sees, once it has the lock, that the name is gone or leads to another file. A file that cannot be
+        // removed does no harm.
         if self.is_ours && is_at(&self.lock, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -250,7 +250,7 @@ pub const PID_BYTES_MAX: u64 = 64;
 /// At most this many attempts are made to lock a file, because other processes may remove it again and
 /// again.
 const TRIES: usize = 16;
-/// The most bytes read of the holder's text.
+/// Maximum number of bytes that are read of the holder's text.
 const HOLDER_BYTES_MAX: u64 = 64;
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removable");
     }
 
-    /// Files that others have put where the lock file should be.
+    /// Tests files that others have put at the path of the lock file.
     #[test]
     fn what_is_no_lock_stays_as_it_is() {
         let folder = folder("others");
@@ -304,7 +304,7 @@ mod tests {
         }
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("made");
         assert!(matches!(lock_file(&path, "7\n"), Err(LockRefused::Failed(_))));
-        // If another file has taken the name, the file is not removed with the lock.
+        // If another file has taken the name, that other file is not removed with the lock.
         std::fs::remove_file(&path).expect("removable");
         let hold = lock_file(&path, "7\n").expect("free");
         std::fs::rename(&victim, &path).expect("renamed");
@@ -332,7 +332,7 @@ mod tests {
         assert!(claims.share_of_rdb(OsStr::new(&other)).is_none());
         claims.claim(&Real, &with(&other), &[], &mut silent).expect("free");
         assert!(matches!(lock_file(&lock_of(&first), "8\n"), Err(LockRefused::Held(_))), "it is written");
-        // The configuration may return to the first name meanwhile.
+        // The configuration may return to the first name while the save is still running.
         claims.claim(&Real, &with(&first), &[], &mut silent).expect("its own");
         claims.claim(&Real, &with(&other), &[], &mut silent).expect("free");
         drop(share);
@@ -347,7 +347,7 @@ mod tests {
         let folder = folder("said");
         let mut none = |_: &[u8]| Err(String::new());
         let config = sluice_config::parse_file(b"save ''\n", "test", b"", &mut none).expect("in order");
-        // A folder has the name of the lock file.
+        // A folder has the name of the lock file, so the lock file cannot be created.
         std::fs::create_dir_all(folder.join("appendonlydir.appendonly.aof.lock")).expect("writable");
         let said_of = |folder: &Path| {
             let mut said = Vec::new();
@@ -399,8 +399,8 @@ mod tests {
             claimed("save \"\"\nappendonly yes\nappendfilename a\nappenddirname b\n"),
             ["/d/b.a.lock"]
         );
-        // An append-only file that is open, whatever the configuration says, and another in a different
-        // directory that is about to be opened.
+        // One append-only file is open, whatever the configuration says, and another in a different directory
+        // is about to be opened.
         let open = [PathBuf::from("/o"), PathBuf::from("/p")];
         let (first, second) =
             ("/o/appendonlydir.appendonly.aof.lock", "/p/appendonlydir.appendonly.aof.lock");

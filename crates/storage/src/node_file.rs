@@ -1,6 +1,6 @@
 //! The file `nodes.conf` of a node of a cluster: claimed and read at the start, written as a whole.
 //!
-//! Invariants: (1) no two processes write one file: a lock beside it keeps other servers of this program
+//! Invariants: (1) no two processes write one file: a lock file beside it keeps other servers of this program
 //! away, and from the first write on, the file itself is locked under its name, as the reference locks it
 //! (N-24); (2) after a write without an error, the contents and the name are durable.
 
@@ -29,7 +29,7 @@ impl NodeFile {
     /// log if files cannot be locked.
     ///
     /// # Errors
-    /// Another node has claimed the file: text for the log.
+    /// Another node has claimed the file; the text is for the log.
     pub fn claim(
         storage: &dyn Storage,
         config: &Config,
@@ -65,7 +65,7 @@ impl NodeFile {
     /// The bytes of the file; `None` if the file is missing or empty.
     ///
     /// # Errors
-    /// The file exists and cannot be read: text for the log.
+    /// The file exists but cannot be read; the text is for the log.
     pub fn read(&self, storage: &dyn Storage) -> Result<Option<Vec<u8>>, String> {
         match read_whole(storage, &self.path) {
             Ok(bytes) => Ok(Some(bytes).filter(|bytes| !bytes.is_empty())),
@@ -78,7 +78,7 @@ impl NodeFile {
         }
     }
 
-    /// Replaces the file, durably. Errors: which step failed, for the log.
+    /// Replaces the file, durably. Errors: a text for the log that names the failed step.
     pub fn write(&mut self, storage: &Arc<dyn Storage>, text: &[u8]) -> Result<(), String> {
         let temporary = with_suffix(&self.path, &format!(".tmp-{}", std::process::id()));
         self.in_place = Some(replace(storage, &temporary, &self.path, text)?);
@@ -86,7 +86,7 @@ impl NodeFile {
     }
 }
 
-/// Writes a file in place of another, durably. Errors: which step failed, for the log.
+/// Writes a file in place of another, durably. Errors: a text for the log that names the failed step.
 fn replace(
     storage: &Arc<dyn Storage>,
     temporary: &Path,

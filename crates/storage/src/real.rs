@@ -134,8 +134,8 @@ impl StorageFile for RealFile {
     fn set_access(&self, like: FileAccess) -> io::Result<()> {
         let own = access_of(&self.0.metadata()?);
         if (own.uid, own.gid) != (like.uid, like.gid) {
-            // If the owner cannot be changed, the group alone is: only root can give a file another owner,
-            // but a member of a group can give a file to that group.
+            // If the owner cannot be changed, only the group is changed, because only root can give a file
+            // another owner, but a member of a group can give a file to that group.
             if fchown(&self.0, Some(like.uid), Some(like.gid)).is_err() {
                 let _ = fchown(&self.0, None, Some(like.gid));
             }

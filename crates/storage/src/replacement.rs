@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How far a replacement has got.
+/// The stage that a replacement has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Bytes are written into the temporary file.
@@ -24,7 +24,7 @@ pub enum Stage {
     Renamed,
     /// The new file's name is durable.
     Done,
-    /// A write, the sync or the rename has failed: no more steps are tried.
+    /// A write, the sync or the rename has failed, so no more steps are tried.
     Failed,
 }
 
@@ -65,7 +65,7 @@ pub struct Replacement {
     target: PathBuf,
     file: Box<dyn StorageFile>,
     stage: Stage,
-    /// Each time this many bytes have been written, they are forced to disk; `None`: only at the end.
+    /// Each time this many bytes have been written, they are forced to disk; with `None`, only at the end.
     sync_every: Option<u64>,
     unsynced: u64,
 }
@@ -94,8 +94,8 @@ impl Replacement {
         Ok(replacement)
     }
 
-    /// Gives the new file the owner, group and permissions of another file, if that exists, as far as
-    /// the system lets it.
+    /// Gives the new file the owner, group and permissions of another file, if that exists, as far as the
+    /// system allows it.
     pub(crate) fn resemble(&self, other: &Path) {
         if let Ok(access) = self.storage.access(other) {
             // Errors are ignored, so that the data are written on a file system without permissions, too.
@@ -171,7 +171,7 @@ impl Replacement {
         let next = self.next_stage();
         match &next {
             Ok(stage) => self.stage = *stage,
-            // After the rename the temporary name is gone: there is nothing to remove.
+            // After the rename the temporary name is gone, so there is nothing to remove.
             Err(_) if before == Stage::Renamed => {}
             Err(_) => self.stage = Stage::Failed,
         }
@@ -216,9 +216,9 @@ impl Drop for Replacement {
     }
 }
 
-/// Replaces a file so that a crash leaves the old or the new contents, with the owner, group and
-/// permissions of the old file. The contents may hold a password: no other user may read the new file
-/// before it has those permissions; if there was no old file, only the owner may read it.
+/// Replaces a file so that a crash leaves the old or the new contents, with the owner, group and permissions
+/// of the old file. The contents may include a password, so no other user may read the new file before it has
+/// those permissions; if there was no old file, only the owner may read it.
 pub fn replace_file(storage: &Arc<dyn Storage>, path: &Path, contents: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     debug_assert_eq!(folder_of(&temporary), folder_of(path));

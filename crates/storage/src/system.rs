@@ -11,12 +11,12 @@ pub fn plain_error(error: &io::Error) -> String {
         .map_or_else(|| error.to_string(), |n| nix::errno::Errno::from_raw(n).desc().to_owned())
 }
 
-/// Checks that a file can be created at this path, by the permissions of its folder. Errors: why not.
+/// Checks, by the permissions of the folder, that a file can be created at this path. Errors: why it cannot.
 pub fn can_create(path: &Path) -> io::Result<()> {
     can_write_into(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// Checks by its permissions that files can be created in a folder. Errors: why not.
+/// Checks, by the folder's permissions, that files can be created in it. Errors: why they cannot.
 pub fn can_write_into(folder: &Path) -> io::Result<()> {
     if !std::fs::metadata(folder)?.is_dir() {
         return Err(nix::errno::Errno::ENOTDIR.into());

@@ -9,9 +9,9 @@ use sluice_persist::rdb::MAGICS;
 use std::path::{Path, PathBuf};
 
 /// The temporary name of a snapshot, made of the process id and the low 32 bits of the number of the
-/// snapshot. Each number has its own name, because a snapshot that was broken off may still be there when the
-/// next begins. The caller does not begin at a fixed number, because a process in another container may use
-/// the same folder with the same id.
+/// snapshot. Each number has its own name, because the file of a snapshot that was broken off may still exist
+/// when the next snapshot begins. The caller does not begin at a fixed number, because a process in another
+/// container may use the same folder with the same id.
 pub fn temporary_name(pid: u32, number: u64) -> String {
     match number {
         0 => format!("temp-{pid}.rdb"),
@@ -19,7 +19,7 @@ pub fn temporary_name(pid: u32, number: u64) -> String {
     }
 }
 
-/// The path of a scratch file for this process's snapshot of that number. A scratch file that a crash
+/// The path of a scratch file for this process's snapshot with this number. A scratch file that a crash
 /// leaves is removed like other temporary files.
 pub fn scratch_path(number: u64) -> PathBuf {
     let folder = std::env::current_dir().unwrap_or_default();
@@ -27,8 +27,8 @@ pub fn scratch_path(number: u64) -> PathBuf {
 }
 
 /// Removes the temporary files that dead servers left, of snapshots and of rewrites of the append-only file;
-/// `say` gets a line for each that is removed or cannot be, and for each file that is kept because of its
-/// contents. The file of a live process stays, because another server may use the folder.
+/// `say` gets a line for each file that is removed or cannot be removed, and for each file that is kept
+/// because of its contents. The file of a live process stays, because another server may use the folder.
 pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMut(String)) {
     let Ok(names) = storage.list(folder) else { return };
     for name in names {
@@ -36,8 +36,8 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
         let is_alive =
             i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH));
         let path = folder.join(&name);
-        // The lock on the file is checked, too: a process in another container may have the id of this one,
-        // or an id that no process has here.
+        // The lock on the file is checked, too, because a process in another container may have the id of
+        // this process, or an id that no process has in this container.
         if is_alive && pid != std::process::id() || storage.is_written(&path) {
             continue;
         }
@@ -55,8 +55,8 @@ pub fn remove_left_over(storage: &dyn Storage, folder: &Path, say: &mut dyn FnMu
     }
 }
 
-/// Whether a file may be one that a server was writing: it is empty, or begins as a snapshot, an append-only
-/// file or a manifest does.
+/// Whether a file may be one that a server was writing, because it is empty, or begins as a snapshot, an
+/// append-only file or a manifest does.
 pub(crate) fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
     let mut start = [0; 8];
     let read = storage.open(path).and_then(|mut file| file.read(&mut start));
@@ -64,7 +64,7 @@ pub(crate) fn is_of_server(storage: &dyn Storage, path: &Path) -> bool {
         let start = &start[..read.as_ref().copied().unwrap_or(0)];
         start.starts_with(magic) || magic.starts_with(start)
     };
-    // A file that cannot be read cannot be judged; it counts as a server's.
+    // A file that cannot be read cannot be judged, so it counts as a server's file.
     read.is_err() || MAGICS.iter().chain(BEGINNINGS).any(|magic| begins(&&magic[..]))
 }
 
@@ -151,7 +151,7 @@ mod tests {
         let (written, left) = (temporary_name(std::process::id(), 7), temporary_name(std::process::id(), 8));
         let open = storage.create(&dir.join(&written), 0o666).expect("made");
         std::fs::write(dir.join(&left), "REDIS0011 and a part").expect("writable");
-        // A file with such a name that no server has written.
+        // This file has such a name, but no server has written it.
         let foreign = temporary_name(std::process::id(), 9);
         std::fs::write(dir.join(&foreign), "notes").expect("writable");
         let mut said = Vec::new();

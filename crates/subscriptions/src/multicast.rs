@@ -1,9 +1,9 @@
-//! Messages for many clients whose connections another thread has: one text, and a list of receivers.
+//! Messages for many clients whose connections belong to another thread: one text, and a list of receivers.
 //!
-//! The server assigns the clients of each I/O thread to a *group*. A message published to such a client
-//! is not copied into the client's outbox: the text is kept once for each group and protocol version,
-//! with the keys of the receivers, and the I/O thread appends it to the output of each. The engine only
-//! writes a key and counts the bytes for each receiver.
+//! The server assigns the clients of each I/O thread to a *group*. A message published to such a client is
+//! not copied into the client's outbox: the text is kept once for each group and protocol version, with the
+//! keys of the receivers, and the I/O thread appends the text to the output of each receiver. For each
+//! receiver, the engine only writes its key and counts the bytes.
 //!
 //! Invariants: (1) text listed for a session precedes the contents of its outbox, so a session with
 //! output in its outbox is not listed; (2) listed bytes count as bytes in flight from the moment of
@@ -77,8 +77,8 @@ struct Lists {
     multicast: Multicast,
     /// A receiver of the message that is being listed did not receive the previous message.
     is_mixed: bool,
-    /// Number of receivers when the lists were last taken; memory for as many is reserved with the next
-    /// receiver.
+    /// Number of receivers when the lists were last taken; the next receiver to be added reserves memory for
+    /// that many.
     room: usize,
 }
 
@@ -146,7 +146,8 @@ impl Lists {
         let end = lists.last().map_or(0, |list| list.receivers);
         let begin = lists.iter().rev().nth(1).map_or(0, |list| list.receivers);
         match lists.last_mut() {
-            // A list contains a session once, so an equal number of receivers means the same receivers.
+            // The receivers all received the previous message, too, and a list contains a session once, so an
+            // equal number means the same receivers.
             Some(last) if !is_mixed && receivers.len() - end == end - begin => {
                 receivers.truncate(end);
                 (last.id, last.text) = (id, text.mark());
@@ -165,7 +166,7 @@ impl Multicasts {
             + all.map(|lists| lists.multicast.footprint()).sum::<usize>()
     }
 
-    /// Begins a message: the following calls of [`Multicasts::add`] are for it.
+    /// Begins a message: the following calls of [`Multicasts::add`] add receivers of this message.
     pub fn begin(&mut self) {
         self.messages = if self.are_pending { self.messages + 1 } else { 1 };
     }

@@ -124,7 +124,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether work is left for the time after the command's reply.
+    /// Whether something remains to be done after the command's reply.
     #[inline]
     pub fn is_unfinished(&self) -> bool {
         !self.own.is_empty() || !self.cut.is_empty()
@@ -171,7 +171,7 @@ impl Topic {
 #[derive(Debug)]
 struct Subscriber {
     generation: u32,
-    /// For each kind: topic, and the client's index among the subscribers of that topic.
+    /// For each kind, a map from the slot of a topic to the client's index among the topic's subscribers.
     indexes: [BTreeMap<u32, u32>; 3],
     bytes: usize,
 }
@@ -362,13 +362,13 @@ impl PubSub {
         slot.map_or(0, |&slot| self.subscribers(TopicRef { kind, slot }).len())
     }
 
-    /// Whether any channel or pattern has a subscriber, who could receive keyspace notifications.
+    /// Whether any channel or pattern has a subscriber that could receive keyspace notifications.
     pub fn has_listeners(&self) -> bool {
         self.count(TopicKind::Channel) + self.count(TopicKind::Pattern) > 0
     }
 
-    /// Removes a subscriber from a topic's list; the last subscriber takes its index. A topic without
-    /// subscribers is removed.
+    /// Removes a subscriber from a topic's list; the last subscriber in the list takes the index. A topic
+    /// without subscribers is removed.
     fn leave(&mut self, topic: TopicRef, index: u32) {
         let topics = &mut self.topics[topic.kind as usize];
         let subscribers = &mut topics.slots[topic.slot as usize].subscribers;
@@ -394,7 +394,7 @@ impl PubSub {
         (own.generation == client.generation).then_some(own)
     }
 
-    /// The entry of a client, made if missing.
+    /// The entry of a client, which is created if missing.
     fn subscriber(&mut self, client: SessionKey) -> &mut Subscriber {
         let at = client.slot as usize;
         if self.clients.len() <= at {
@@ -453,7 +453,7 @@ impl Topics {
         }
     }
 
-    /// The slot of a topic, made if missing.
+    /// The slot of a topic, which is created if missing.
     fn slot_of(&mut self, kind: TopicKind, name: &[u8]) -> u32 {
         if let Some(slot) = self.by_name.get(name) {
             return *slot;

@@ -6,13 +6,13 @@
 //!  CLIENT TRACKING BCAST  ──► prefixes of the client (prefixes.rs) ──a key changes──► one array at the iteration's end
 //! ```
 //!
-//! Invariants: (1) a client that does not track has no entry, and its old items in rows are dead, because
-//! their tracking number belongs to no client; (2) removing dead items never needs a scan of the whole
-//! table at once: one shard is swept every 100 ms, and all shards in slices once more than a quarter of the
-//! items is dead; (3) this crate has only the keys of sessions, never the sessions: the engine sends; (4) a
-//! client that does not track costs no look-up here, because a flag of the session says so; (5) the filter
-//! that commands check at each change (`KeyFilter`) contains all keys with rows, so a change of any other key
-//! usually costs only one look at the filter.
+//! Invariants: (1) a client that does not track has no entry, and its old items in rows (the entries that
+//! name it) are dead, because their tracking number belongs to no client; (2) removing dead items never needs
+//! a scan of the whole table at once: one shard is swept every 100 ms, and all shards in slices once more
+//! than a quarter of the items is dead; (3) this crate has only the keys of sessions, never the sessions: the
+//! engine sends; (4) a client that does not track costs no look-up here, because a flag of the session says
+//! so; (5) the filter that commands check at each change (`KeyFilter`) contains all keys with rows, so a
+//! change of any other key usually costs only one look at the filter.
 
 pub mod broadcast;
 pub mod prefixes;
@@ -66,11 +66,11 @@ pub struct Tracking {
     pub orphaned: Vec<SessionKey>,
     /// Reused memory for the receivers of an invalidation.
     pub targets: Vec<SessionKey>,
-    /// Hash slots that this server no longer owns, and whose rows are being taken.
+    /// Hash slots that this server no longer owns, and whose rows are being removed.
     lost: Option<LostRows>,
 }
 
-/// Lost hash slots whose rows are taken, one shard of the table at a time.
+/// Hash slots that this server has lost; their rows are removed one shard of the table at a time.
 #[derive(Debug)]
 struct LostRows {
     /// For each slot, whether it is lost.
@@ -172,7 +172,7 @@ impl Tracking {
     }
 
     /// Keys and items together; grows when a row or an item is added. A key whose long name is kept counts as
-    /// several.
+    /// several keys.
     pub fn load(&self) -> usize {
         self.table.charged_keys() + self.table.items()
     }
@@ -328,7 +328,7 @@ impl Tracking {
         match self.table.add(hash, tracker, name) {
             Added::Nothing => {}
             Added::Item => client.items += 1,
-            // The item replaced one of an ended client that had the same slot.
+            // The item has replaced that of an ended client with the same slot.
             Added::InPlace => {
                 client.items += 1;
                 self.dead_items -= 1;
@@ -347,7 +347,7 @@ impl Tracking {
         Some(row)
     }
 
-    /// Removes and returns any row, with the hash of its key, to make room.
+    /// Removes and returns an arbitrary row, with the hash of its key, to make room.
     pub fn take_victim(&mut self) -> Option<(u64, Row)> {
         let (hash, row) = self.table.take_victim()?;
         self.forget_row(&row);
@@ -481,8 +481,8 @@ impl Tracking {
         self.sweep(filter);
     }
 
-    /// Removes the dead items of the next shard, and rows that become empty; then rebuilds the filter's part
-    /// for the shard.
+    /// Removes the dead items of the next shard, and rows that become empty. If any items were removed,
+    /// rebuilds the filter's part for the shard.
     pub fn sweep(&mut self, filter: &mut KeyFilter) {
         let Tracking { table, clients, .. } = self;
         let is_live = |tracker: Tracker| {
@@ -500,7 +500,7 @@ impl Tracking {
 }
 
 impl TrackingClient {
-    /// The name of this client in rows and prefixes.
+    /// The value that stands for this client in rows and prefixes.
     fn tracker(&self) -> Tracker {
         Tracker { slot: self.key.slot, number: self.number }
     }
@@ -531,8 +531,8 @@ impl TrackingClient {
         }
     }
 
-    /// Holds back an invalidation of one key, or of all keys for `None`. A name that is too long, or one name
-    /// too many, counts as all keys.
+    /// Holds back an invalidation of one key, or of all keys if `name` is `None`. If the name is too long, or
+    /// too many names are held back already, all keys count as invalidated instead.
     pub fn hold(&mut self, name: Option<&[u8]>) {
         match (&mut self.held, name) {
             (Some(HeldBack::All), _) => {}
@@ -549,11 +549,11 @@ impl TrackingClient {
     }
 }
 
-/// Bytes of a prefix, without the name, that count as its client's memory. The name counts in full for each
-/// client that has registered it.
+/// Bytes that a prefix adds to its client's memory, besides the name. The name counts in full for each client
+/// that has registered it.
 const PREFIX_BYTES: usize = size_of::<Arc<[u8]>>() + size_of::<Tracker>();
 
-/// Prefixes of an ended client removed in one slice.
+/// Number of prefixes of an ended client that are removed in one slice.
 const PREFIXES_AT_ONCE: usize = 64;
 
 /// Number of items allowed for each key that `tracking-table-max-keys` allows.
@@ -562,12 +562,12 @@ pub(crate) const ITEMS_PER_KEY: usize = 64;
 /// If more than one item in this many is dead, all shards are swept in slices.
 const DEAD_SHARE: usize = 4;
 
-/// Time between sweeps of one shard, in ns, unless [`DEAD_SHARE`] requires a sweep of all shards: a pass over
+/// Time between sweeps of one shard, in ns, unless [`DEAD_SHARE`] requires a sweep of all shards. A pass over
 /// all shards takes 102 seconds.
 const SWEEP_EVERY_NS: u64 = 100_000_000;
 
 /// The longest key name that is held back, in bytes; for a longer one the client has to drop all copies.
 const HELD_NAME_BYTES_MAX: usize = 1024;
 
-/// Most keys held back for one client; with more, the client has to drop all copies.
+/// Maximum number of keys held back for one client; if more change, the client has to drop all copies.
 const HELD_MAX: usize = 4096;

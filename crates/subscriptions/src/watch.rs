@@ -1,11 +1,11 @@
 //! WATCH: the keys that clients watch, and the clients whose transaction fails because one of them changed.
 //!
 //! Invariants: (1) a client is listed under a key exactly when the key is in the client's own list; (2) a
-//! marked client watches nothing: one change is enough, so later changes need not find it; (3) a key that
-//! had expired when watched counts as absent: its deletion changes nothing; (4) a change of one key costs
-//! O(log n) for each watcher that stays unmarked, however many keys it watches; marking a watcher removes
-//! each of its keys once. Therefore the key's entry, not the client's list, stores whether the key had
-//! expired.
+//! marked client watches nothing: one change makes its transaction fail, so later changes need not find the
+//! client; (3) a key that had expired when watched counts as absent, so its deletion changes nothing; (4) a
+//! change of one key costs O(log n) for each watcher that stays unmarked, however many keys it watches;
+//! marking a watcher removes each of its keys once. Therefore the key's entry, not the client's list, stores
+//! whether the key had expired.
 
 use sluice_base::Epoch;
 use sluice_base::SessionKey;
@@ -34,8 +34,8 @@ struct OwnKeys {
     bytes: usize,
 }
 
-/// Bytes by which a watched key of this length increases a client's memory: the key is in the client's list
-/// and in the map.
+/// Bytes by which a watched key of this length increases a client's memory, because the key is in the
+/// client's list and in the map.
 fn bytes_of_key(len: usize) -> usize {
     2 * len + size_of::<(usize, Box<[u8]>)>() + size_of::<(SessionKey, bool)>()
 }
@@ -63,11 +63,11 @@ pub enum WatchedChange {
 /// The state of a key in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPresence {
-    /// No value under this key.
+    /// The database has no value under this key.
     Absent,
-    /// A value that has expired and was not deleted yet.
+    /// The key's value has expired but is not deleted yet.
     Expired,
-    /// A value that has not expired.
+    /// The key has a value that has not expired.
     Live,
 }
 
@@ -197,8 +197,8 @@ impl Watching {
         marked.into_iter().for_each(|client| self.mark(client));
     }
 
-    /// Marks the watchers of the keys that an emptied database held, except of keys that had expired when
-    /// watched: for these watchers nothing was deleted.
+    /// Marks the watchers of the keys that an emptied database held. Not marked are watchers for which the
+    /// key had expired when they began to watch it, because for them nothing was deleted.
     pub fn database_emptied(&mut self, db: usize, mut held: impl FnMut(&[u8]) -> bool) {
         let keys: Vec<Box<[u8]>> =
             self.keys.of_db(db).filter(|(key, _)| held(key)).map(|(key, _)| key.into()).collect();
@@ -312,7 +312,8 @@ mod tests {
     fn an_exchange_marks_whoever_watches_a_key_that_is_not_as_good_as_the_same() {
         use KeyPresence::{Absent, Expired, Live};
         let cases = [
-            // Expired when watched; held by the old database; state in the new one; client marked.
+            // Columns: whether the key had expired when watched; whether the old database held it; its state
+            // in the new database; whether the client is marked.
             (true, true, Absent, false),
             (true, true, Expired, false),
             (true, true, Live, true),

@@ -1,16 +1,17 @@
-//! Sessions of clients that take no tickets, kept on the server: bounded in number and bytes, the
-//! oldest dropped first.
+//! Sessions of clients that take no tickets are kept here, on the server. The cache is bounded in number and
+//! bytes, and drops the oldest sessions first.
 //!
-//! Invariants: (1) at most `entries_max` sessions; (2) no session whose state is longer than
-//! [`STATE_BYTES_MAX`], so that certificate chains sent by clients cannot fill memory; (3) no session older
-//! than the lifetime is returned.
+//! Invariants: (1) the cache has at most `entries_max` sessions; (2) it has no session whose state is longer
+//! than [`STATE_BYTES_MAX`], so that certificate chains sent by clients cannot fill memory; (3) no session
+//! older than the lifetime is returned.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use rustls::server::StoresServerSessions;
 
-/// Longest state that is kept, in bytes: keys and the certificate chain that a client sent.
+/// Maximum length in bytes of a state that is kept; it has keys and the certificate chain that the client
+/// sent.
 const STATE_BYTES_MAX: usize = 8 * 1024;
 
 /// Sessions by their ids.
@@ -42,7 +43,7 @@ impl Cache {
         Cache { sessions: Mutex::default(), entries_max, lifetime_s, now }
     }
 
-    /// The state that `find` returns, if it is young enough.
+    /// The state that `find` returns, if its age is within the lifetime.
     fn fresh(&self, find: impl FnOnce(&mut ResumableSessions) -> Option<(Vec<u8>, i64)>) -> Option<Vec<u8>> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let (bytes, made_s) = find(&mut sessions)?;

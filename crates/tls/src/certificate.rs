@@ -1,7 +1,7 @@
 //! Reading certificates: serial number, dates, names, usages.
 //!
-//! Certificates of operators and of peers come here, even certificates of peers that webpki has refused; none
-//! of them may cause a panic.
+//! Certificates of operators and of peers are parsed here, even those of peers that webpki has refused, so
+//! none of them may cause a panic.
 
 use x509_cert::certificate::{CertificateInner, Raw, Version};
 use x509_cert::der::asn1::{
@@ -90,7 +90,7 @@ impl Certificate {
         let is_negative = bytes.first().is_some_and(|first| *first >= 0x80);
         let mut magnitude = bytes.to_vec();
         if is_negative {
-            // Two's complement: inverted, plus one.
+            // The magnitude is the two's complement: all bits are inverted, and one is added.
             let mut carry = true;
             for byte in magnitude.iter_mut().rev() {
                 (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
@@ -105,7 +105,7 @@ impl Certificate {
         }
     }
 
-    /// The names in that field, in order; names with a NUL byte are left out.
+    /// The names in `field`, in order; names with a NUL byte are left out.
     pub(crate) fn names(&self, field: NameField) -> Vec<Vec<u8>> {
         let names = match field {
             NameField::Cn => self.common_name().into_iter().collect(),
@@ -184,7 +184,7 @@ impl Certificate {
                 OlderUsage::Client => 0x80,
                 OlderUsage::Server => 0x40,
             };
-            // A DER bit string: tag, length, unused bits, bits.
+            // A DER bit string has a tag, a length, the number of unused bits, and the bits.
             matches!(extension.extn_value.as_bytes(), [3, _, _, bits, ..] if bits & bit != 0)
         });
         by_key && by_type

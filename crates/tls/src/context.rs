@@ -1,5 +1,5 @@
-//! Builds certificates, keys and the operator's options into the configurations that sessions are
-//! made from.
+//! Builds the configurations from which sessions are made, out of certificates, keys and the operator's
+//! options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -94,8 +94,8 @@ impl Context {
     /// must be in date; `now` is the clock that handshakes use.
     ///
     /// # Errors
-    /// A file that is missing, unreadable, out of date or does not belong to its pair, and an option that
-    /// is not understood or not supported: a text that names the file or the parameter.
+    /// A file is missing, unreadable, out of date or does not belong to its pair, or an option is not
+    /// understood or not supported. The text names the file or the parameter.
     pub fn build(
         sources: &Sources,
         options: &TlsOptions,
@@ -147,8 +147,8 @@ impl Context {
         Session::accept(Arc::clone(&self.0.server))
     }
 
-    /// A session for a connection that another node of the cluster made: a certificate is required,
-    /// whatever `tls-auth-clients` says, and no session is resumed.
+    /// A session for a connection that another node of the cluster made. A certificate is required, whatever
+    /// `tls-auth-clients` says, and no session is resumed.
     ///
     /// # Errors
     /// [`SessionError::NoAuthority`] if there is no CA certificate.
@@ -190,9 +190,9 @@ pub fn is_certificates(bytes: &[u8]) -> bool {
     })
 }
 
-/// The CA certificates of all files, without duplicates. Files without a certificate, as a folder may hold,
-/// are skipped as long as others are good. Certificates that are out of date, as a bundle may hold, are no
-/// error as long as another is in date; they verify no peer.
+/// The CA certificates of all files, without duplicates. Files without a certificate, which a folder may
+/// contain, are skipped as long as others are good. Certificates that are out of date, which a bundle may
+/// contain, are no error as long as another is in date; they verify no peer.
 fn read_authorities(
     files: &[SourceFile],
     provider: &CryptoProvider,
@@ -313,9 +313,9 @@ struct OwnPairs {
 }
 
 impl OwnPairs {
-    /// The pair for a peer that accepts these signature schemes, in the peer's order of preference: the
-    /// pair whose key can sign by the earliest scheme. If no key can, the first pair is returned, with
-    /// which the handshake fails and gives the reason.
+    /// The pair for a peer that accepts `schemes`, which are in the peer's order of preference: the pair
+    /// whose key can sign by the earliest of these schemes. If no key can, the first pair is returned; the
+    /// handshake then fails and gives the reason.
     fn for_peer(&self, schemes: &[SignatureScheme]) -> Arc<CertifiedKey> {
         let Some(alternative) = &self.alternative else { return Arc::clone(&self.first) };
         let pairs = [&self.first, alternative];
@@ -402,8 +402,8 @@ impl ConfigParts<'_> {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(ServerVerifier { authorities }))
             .with_client_cert_resolver(pairs);
-        // No session is resumed: servers are not told apart by name, so a ticket of one server could be
-        // shown to another.
+        // No session is resumed, because this client does not distinguish servers by name, so that a ticket
+        // of one server could be shown to another.
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
         config.enable_secret_extraction = true;

@@ -7,7 +7,7 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, Pr
 use crate::pem::SourceFile;
 use crate::{BuildError, pem};
 
-/// The key of a file. `pass_parameter` names the parameter with the passphrase, for errors.
+/// Reads the private key of a file. `pass_parameter` names the parameter with the passphrase, for errors.
 pub(crate) fn read(
     file: &SourceFile,
     pass: Option<&[u8]>,

@@ -6,12 +6,12 @@
 //! which costs several times as much as the cipher. The state that rustls keeps from the handshake is
 //! several times what a session at rest needs.
 //!
-//! Invariants: (1) a nonce is the initialization vector xor a sequence number that grows with each record
-//! and begins anew only with a new key; (2) a record that fails authentication adds no byte to the output;
-//! (3) of a handshake message that comes in pieces, at most the header and [`HANDSHAKE_MAX`] bytes are kept;
-//! (4) messages without effect (empty records, key updates, warnings, tickets) are counted, and too many in a
-//! row end the session; (5) no key encrypts more than its suite allows: TLS 1.3 continues with a new key, a
-//! session of TLS 1.2 with AES-GCM ends, in either direction.
+//! Invariants: (1) a nonce is the initialization vector xor a sequence number that grows with each record and
+//! restarts only with a new key; (2) a record that fails authentication adds no byte to the output; (3) of a
+//! handshake message that comes in pieces, at most the header and [`HANDSHAKE_MAX`] bytes are kept; (4)
+//! messages without effect (empty records, key updates, warnings, tickets) are counted, and too many in a row
+//! end the session; (5) no key encrypts or decrypts more than its suite allows: then TLS 1.3 continues with a
+//! new key, whereas a session of TLS 1.2 with AES-GCM ends.
 
 use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey,
@@ -77,7 +77,7 @@ pub(crate) enum Alert {
 pub(crate) enum OpenedRecord {
     /// Application data, or a message that has been processed.
     Handled,
-    /// The peer's close_notify: the peer sends no more.
+    /// The peer's close_notify, after which the peer sends no more data.
     Closed,
 }
 
@@ -101,9 +101,10 @@ pub(crate) struct Records {
     kernel: Option<KeySide>,
     is_server: bool,
     framing: RecordShape,
-    /// Records under one key after which the next record has a new key (TLS 1.3).
+    /// Number of records under one key after which the next record gets a new key (TLS 1.3).
     key_limit: u64,
-    /// Blocks under one key, in either direction, after which the session ends (TLS 1.2 with AES-GCM).
+    /// Number of blocks under one key, in either direction, after which the session ends (TLS 1.2 with
+    /// AES-GCM).
     block_limit: u64,
     /// The beginning of a handshake message that later records continue.
     message: Vec<u8>,
@@ -128,7 +129,7 @@ struct TrafficKey {
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     sequence: u64,
-    /// Blocks of 16 bytes that the key has encrypted, one for each tag included.
+    /// Blocks of 16 bytes that the key has encrypted or decrypted, including one for the tag of each record.
     blocks: u64,
 }
 
@@ -373,8 +374,8 @@ impl Records {
         Ok(OpenedRecord::Handled)
     }
 
-    /// The peer has changed its sending key; `wanted` is 1 if the peer asks for a change of this
-    /// side's key as well.
+    /// Handles a key update: the peer has changed its sending key. `wanted` is 1 if the peer asks for a
+    /// change of this side's key as well.
     fn update_receiving(&mut self, wanted: u8, answer: &mut Vec<u8>) -> Result<(), RecordRefusal> {
         count(&mut self.key_updates, "received too many key updates")?;
         self.receiving = self
@@ -409,8 +410,8 @@ impl Records {
         TrafficKey::new(secrets.ok()?)
     }
 
-    /// TLS 1.2: a request to renegotiate is answered with a warning. The session ends if a warning or such a
-    /// request has come since the last data, or if the message is any other.
+    /// TLS 1.2: a request to renegotiate is answered with a warning. The session ends if a warning or an
+    /// earlier request has arrived since the last data, or if the message is not such a request.
     fn refuse_renegotiation(
         &mut self,
         content: &[u8],

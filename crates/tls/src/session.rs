@@ -1,7 +1,7 @@
 //! The TLS session of one connection, of either side.
 //!
-//! Invariants: (1) rustls is given one record at a time and never a record after the handshake: those go to
-//! [`Records`]; (2) `pending` is the beginning of an incomplete record, as received; (3) after an error or
+//! Invariants: (1) rustls is given one record at a time and no record after the handshake; later records go
+//! to [`Records`]; (2) `pending` is the beginning of an incomplete record, as received; (3) after an error or
 //! close_notify nothing is read any more; (4) a session at rest has no buffer: handshake buffers are freed
 //! with the handshake, `pending` with its record.
 
@@ -49,7 +49,7 @@ impl Buffers {
 pub struct Received {
     /// The handshake was completed by these bytes.
     pub established_now: bool,
-    /// The peer has sent close_notify: it sends no more, but data may still be sent to it.
+    /// The peer has sent close_notify, so it sends no more data, but data may still be sent to it.
     pub closed: bool,
 }
 
@@ -186,8 +186,8 @@ impl Session {
         }
     }
 
-    /// Appends close_notify to `out`, the first time. Nothing can be sent after it. During a handshake and
-    /// after an error nothing is appended.
+    /// Appends close_notify to `out` when it is called for the first time. Nothing can be sent after it.
+    /// During a handshake and after an error nothing is appended.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         if let TlsPhase::Open(open) = &mut self.0.phase
             && !self.0.has_sent_close
@@ -443,7 +443,7 @@ fn handle<D>(status: UnbufferedStatus<'_, '_, D>, buffers: &mut Buffers) -> (usi
         }
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Advance::Closed,
         Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Advance::Waits,
-        // Early data, before the end of the handshake: this crate never agrees to such data.
+        // Early data arrive before the end of the handshake; this crate never agrees to them.
         Ok(_) => {
             Advance::Failed(rustls::Error::General("data came before the end of the handshake".to_owned()))
         }

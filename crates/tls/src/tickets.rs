@@ -1,6 +1,6 @@
 //! Tickets: the state of a session, encrypted under a key of the server, which the client keeps.
 //!
-//! Invariants: (1) a key encrypts for at most one lifetime and decrypts for one more, then it is dropped; (2)
+//! Invariants: (1) a key encrypts for at most one lifetime and decrypts for at most one more; (2)
 //! a ticket older than the lifetime is not accepted; (3) no nonce is used twice under a key: nonces are
 //! counted, and keys are random. The format is `key name (16) | nonce (12) | sealed (time made (8) | state) |
 //! tag (16)`.
@@ -33,7 +33,7 @@ pub(crate) struct Tickets {
 struct TicketKeys {
     current: Option<Arc<TicketKey>>,
     previous: Option<Arc<TicketKey>>,
-    /// Tickets that `current` has sealed.
+    /// Number of tickets that `current` has sealed.
     sealed: u64,
 }
 
@@ -44,7 +44,7 @@ struct TicketKey {
 }
 
 impl Tickets {
-    /// A producer without a key yet. `now` is the clock, in unix seconds.
+    /// A producer of tickets that has no key yet. `now` is the clock, in unix seconds.
     pub(crate) fn new(random: &'static dyn SecureRandom, lifetime_s: u64, now: fn() -> i64) -> Tickets {
         let lifetime_s = u32::try_from(lifetime_s.min(LIFETIME_S_MAX)).unwrap_or(u32::MAX);
         Tickets { keys: Mutex::default(), random, lifetime_s, now }
@@ -59,7 +59,7 @@ impl Tickets {
         Some(Arc::new(TicketKey { name, key, made_s: now_s }))
     }
 
-    /// The keys, after keys that are too old were dropped.
+    /// Locks and returns the keys. Keys that are too old are dropped first.
     fn keys_at(&self, now_s: i64) -> std::sync::MutexGuard<'_, TicketKeys> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let lifetime_s = i64::from(self.lifetime_s);
@@ -86,7 +86,7 @@ impl Tickets {
         Some((Arc::clone(keys.current.as_ref()?), nonce))
     }
 
-    /// The key of that name, if it may still decrypt.
+    /// The key named `name`, if it may still decrypt.
     fn opening_key(&self, name: &[u8], now_s: i64) -> Option<Arc<TicketKey>> {
         let keys = self.keys_at(now_s);
         [&keys.current, &keys.previous].into_iter().flatten().find(|key| key.name == name).cloned()
@@ -106,8 +106,8 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        // A ticket's length has 16 bits, and a certificate chain may be longer: then the client
-        // gets no ticket.
+        // A ticket's length has 16 bits, and a certificate chain may be longer. The client then gets no
+        // ticket.
         if plain.len() > PLAIN_MAX {
             return None;
         }

@@ -1,11 +1,11 @@
 //! Verification of a peer's certificate: chain, dates and usage, never a name.
 //!
-//! Invariants: (1) webpki bounds the chain: six certificates between the peer's and the CA's, and a number
-//! of signatures; (2) a CA certificate that is out of date verifies no peer, although webpki does not check
-//! that; (3) a peer's certificate that is itself among the CA certificates is trusted, as by OpenSSL:
-//! self-signed certificates are used like this; (4) a certificate verifies others only if it may sign
-//! certificates, which webpki does not check for an anchor: otherwise the key of any certificate in a
-//! folder of CAs could make certificates for every user.
+//! Invariants: (1) webpki bounds the chain: six certificates between the peer's and the CA's, and a number of
+//! signatures; (2) a CA certificate that is out of date verifies no peer, although webpki does not check
+//! that; (3) a peer's certificate that is itself among the CA certificates is trusted, as OpenSSL trusts it,
+//! because self-signed certificates are used like this; (4) a certificate verifies others only if it may sign
+//! certificates, which webpki does not check for an anchor. Otherwise the key of any certificate in a folder
+//! of CAs could make certificates for every user.
 
 use std::sync::Arc;
 
@@ -210,7 +210,7 @@ impl ClientCertVerifier for ClientVerifier {
         self.is_required
     }
 
-    /// Empty, as in the reference: clients get no hint which certificate to choose.
+    /// The list is empty, as in the reference, so clients get no hint which certificate to choose.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -60,8 +60,8 @@ const SUITES: &[Suite] = &[
 const EVERY: &[&str] =
     &["ALL", "DEFAULT", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDH", "kECDH", "TLSv1.2", "FIPS"];
 
-/// Groups of OpenSSL that add nothing: OpenSSL does not offer their suites, or only together with other
-/// words.
+/// Groups of OpenSSL that add nothing, because OpenSSL does not offer their suites, or offers them only
+/// together with other words.
 const EMPTY: &[&str] = &["MEDIUM", "LOW", "EXP", "EXPORT", "COMPLEMENTOFDEFAULT", "COMPLEMENTOFALL"];
 
 /// Groups whose suites this build lacks.
@@ -214,7 +214,7 @@ pub(crate) fn ciphers(text: &str) -> Result<Vec<CipherSuite>, BuildError> {
     Ok(chosen.into_iter().map(|suite| suite.suite).collect())
 }
 
-/// `@STRENGTH` sorts; `@SECLEVEL=n` is met by every suite here up to level 3.
+/// Applies a command. `@STRENGTH` sorts the suites; `@SECLEVEL=n` is met by every suite here up to level 3.
 fn command(word: &str, chosen: &mut [&Suite]) -> Result<(), BuildError> {
     match word {
         "@STRENGTH" => chosen.sort_by_key(|suite| std::cmp::Reverse(suite.bits)),
@@ -224,8 +224,8 @@ fn command(word: &str, chosen: &mut [&Suite]) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The suites of a word: a name, a group, or groups joined by `+`. `asks`: the word adds suites, so a word
-/// for suites that this build lacks is an error.
+/// The suites that a word names. The word is a suite's name, a group, or groups joined by `+`. `asks`:
+/// whether the word adds suites; then a word for suites that this build lacks is an error.
 fn select(word: &str, asks: bool) -> Result<Vec<&'static Suite>, BuildError> {
     if let Some(suite) = SUITES.iter().find(|suite| suite.name == word) {
         return Ok(vec![suite]);
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The order of `AES128:HIGH:@STRENGTH`.
+    /// The suites in the order that `AES128:HIGH:@STRENGTH` gives them.
     fn all_by_strength() -> &'static str {
         "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:\
          ECDHE-RSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"

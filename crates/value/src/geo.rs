@@ -155,7 +155,7 @@ impl GeohashCell {
         }
     }
 
-    /// The cell `east` columns and `north` rows away, around the world.
+    /// The cell `east` columns and `north` rows away, counted around the world.
     fn moved(self, east: i32, north: i32) -> GeohashCell {
         let (longitude, latitude) = self.parts();
         let mask = ((1u64 << self.steps) - 1) as u32;
@@ -163,8 +163,8 @@ impl GeohashCell {
         GeohashCell::joined(moved(longitude, east), moved(latitude, north), self.steps)
     }
 
-    /// The cell itself. For a cell beyond the last column or row, which holds only points of the largest
-    /// longitude or latitude, the neighbour inside the world.
+    /// The cell itself, or its neighbour inside the world if the cell lies beyond the last column or row.
+    /// Such a cell holds only points of the largest longitude or latitude.
     fn inside(self) -> GeohashCell {
         let (longitude, latitude) = self.parts();
         let last = ((1u64 << self.steps) - 1) as u32;
@@ -188,7 +188,7 @@ impl GeohashCell {
         cells.into_iter().flatten()
     }
 
-    /// The range of scores in the cell: its first score, and the first after it.
+    /// The range of scores in the cell: its first score, and the first score after the cell.
     fn scores(self) -> (u64, u64) {
         let shift = 2 * (STEPS_MAX - self.steps);
         (self.bits << shift, (self.bits + 1) << shift)

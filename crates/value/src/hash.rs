@@ -7,9 +7,9 @@
 //!
 //! Invariants: (1) [`Hash::share`] costs O(1), and neither hash sees changes of the other; (2) the reported
 //! encoding follows the reference's thresholds, and never goes back to a listpack; a hash that reports a
-//! listpack is packed, but a small hash may be packed and report a hash table; (3) a reader sees the expiry
-//! of a field and decides whether the field has expired: reading deletes nothing; (4) long strings that are
-//! removed go to [`HashContext::garbage`].
+//! listpack is packed, but a small hash may be packed and report a hash table; (3) a reader gets the expiry
+//! of a field and decides itself whether the field has expired; reading deletes nothing; (4) long strings
+//! that are removed go to [`HashContext::garbage`].
 
 mod field;
 mod packed;
@@ -190,7 +190,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// All fields. A packed hash gives them in the order in which they were added.
+    /// An iterator over all fields. A packed hash yields them in the order in which they were added.
     pub fn iter(self) -> HashIter<'a> {
         match self.shape() {
             HashShape::Packed(packed) => HashIter(Walk::Packed(packed.iter())),
@@ -543,7 +543,8 @@ const INLINE_LEN_MAX: usize = 1024;
 const INLINE_TABLE_LEN_MAX: usize = 2000;
 /// Maximum bytes of entries in a packed hash that reports a hash table.
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
-/// Maximum number of fields in a packed hash that reports a hash table: fields are searched linearly.
+/// Maximum number of fields in a packed hash that reports a hash table, because its fields are searched
+/// linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
 /// Maximum bytes of a packed row, whatever the configured thresholds, so that its size fits in the 32 bits of
 /// a listpack's header.

@@ -8,9 +8,10 @@
 //! | 8 | 8 | the estimate, little endian; the last byte's high bit says that it is out of date |
 //! | 16 | … | the registers |
 //!
-//! Dense: 16,384 registers of six bits, the first in the low bits of the first byte. Sparse: operations,
-//! each for consecutive registers: `00xxxxxx` x + 1 zeros; `01xxxxxx yyyyyyyy` the same with fourteen
-//! bits; `1vvvvvxx` the value v + 1, x + 1 times.
+//! The dense encoding has 16,384 registers of six bits; the first register is in the low bits of the first
+//! byte. The sparse encoding has operations, each for consecutive registers: `00xxxxxx` stands for x + 1
+//! zeros, `01xxxxxx yyyyyyyy` for more zeros, whose number less one has these fourteen bits, and
+//! `1vvvvvxx` for x + 1 registers of the value v + 1.
 //!
 //! Invariants: (1) the bytes come from clients: a string of any bytes is read without a panic, and a function
 //! that reads all operations returns [`Corrupt`] if they do not cover the registers exactly; (2) an update of
@@ -69,7 +70,7 @@ pub fn invalidated(mut estimate: [u8; 8]) -> [u8; 8] {
     estimate
 }
 
-/// The estimate of a union with these registers.
+/// The estimate for a union of HyperLogLogs whose combined registers these are.
 pub fn estimate(registers: &Registers) -> u64 {
     estimate::of_registers(registers)
 }
@@ -97,7 +98,7 @@ impl Hll {
         Hll(bytes)
     }
 
-    /// The string `bytes`.
+    /// A HyperLogLog with the string `bytes`.
     ///
     /// # Errors
     /// The string is no HyperLogLog.
@@ -121,9 +122,9 @@ impl Hll {
         if self.0[4] == 0 { HllEncoding::Dense } else { HllEncoding::Sparse }
     }
 
-    /// Raises the register of a mark to the mark's value; returns whether that changed the register. A sparse
-    /// HyperLogLog becomes dense if it would need more than `sparse_bytes_max` bytes, or if its operations
-    /// cannot express the value.
+    /// Raises the register that an element belongs to (`mark`) to the mark's value; returns whether that
+    /// changed the register. A sparse HyperLogLog becomes dense if it would need more than `sparse_bytes_max`
+    /// bytes, or if its operations cannot express the value.
     ///
     /// # Errors
     /// The operations examined are malformed.

@@ -1,12 +1,12 @@
 //! Values: the types of the data model with their encodings and memory costs.
 //!
-//! Each collection is a variant of [`Value`] and a module; a string is one of two variants, and `hll` and
-//! `geo` interpret strings and scores. Small strings, integers and small collections are no [`Value`]: the
-//! keyspace keeps them inside the key's entry.
+//! Each type of collection has a variant of [`Value`] and a module. Strings have two variants, and the
+//! modules `hll` and `geo` interpret strings and scores. Small strings, integers and small collections are no
+//! [`Value`], because the keyspace keeps them inside the key's entry.
 //!
-//! A value has no `Clone`: only [`Value::share`] makes a second owner, in O(1). Code that reads values
-//! names every variant, so a new variant is a compile error wherever values are read, copied, saved,
-//! digested, measured or freed; `cargo xtask probe` proves this by adding one.
+//! [`Value`] does not implement `Clone`: only [`Value::share`] makes a second owner, in O(1). Code that reads
+//! values names every variant, so a new variant causes a compile error wherever values are read, copied,
+//! saved, digested, measured or freed; `cargo xtask probe` proves this by adding one.
 #![forbid(unsafe_code)]
 
 pub mod geo;
@@ -29,8 +29,8 @@ pub use set::{Set, SetContext, SetEncoding, SetFinder, SetGathering, SetIter, Se
 pub use stream::{Stream, StreamContext, StreamId, StreamLimits};
 pub use zset::{Direction, Edge, Zset, ZsetContext, ZsetEncoding, ZsetIter, ZsetLimits, ZsetRef};
 
-/// A value outside of its keyspace entry: a large string or a collection. It has no
-/// `Clone`: see [`Value::share`].
+/// A value outside of its keyspace entry: a large string or a collection. It does not implement `Clone`: see
+/// [`Value::share`].
 #[derive(Debug)]
 #[cfg_attr(sluice_probe = "value", non_exhaustive)]
 pub enum Value {
@@ -48,7 +48,8 @@ pub enum Value {
     Zset(Zset),
     /// A set with its own allocation; small sets are kept inline in their entry.
     Set(Set),
-    /// No value: the variant that `cargo xtask probe` adds.
+    /// A variant without a value. `cargo xtask probe` compiles it in to test that every `match` on values
+    /// then fails.
     #[cfg(sluice_probe = "variant")]
     Probe,
 }
@@ -119,7 +120,8 @@ impl Encoding {
             Encoding::Intset => "intset",
             Encoding::Hashtable => "hashtable",
             Encoding::Stream => "stream",
-            // Named after the structure of the reference for large sorted sets; clients know this name.
+            // The name is that of the reference's structure for large sorted sets, because clients know this
+            // name.
             Encoding::Skiplist => "skiplist",
         }
     }
@@ -166,7 +168,7 @@ impl Value {
     /// Bytes allocated beyond the enum itself. O(1).
     pub fn heap_bytes(&self) -> usize {
         match self {
-            // The reference count and the vector's header, then the contents.
+            // The reference count and the vector's header take 40 bytes, in addition to the contents.
             Value::Str(bytes) => 40 + bytes.capacity(),
             Value::Pages(pages) => pages.heap_bytes(),
             Value::List(list) => list.heap_bytes(),
@@ -182,8 +184,8 @@ impl Value {
     pub fn footprint(&self) -> usize {
         match self {
             Value::Str(bytes) => bytes.footprint(),
-            // `heap_bytes` is nearly the same: lists, except for their ends, and sorted sets consist of
-            // blocks that fill the allocator's size classes.
+            // `heap_bytes` is nearly the same, because lists, except for their ends, and sorted sets consist
+            // of blocks that fill the allocator's size classes.
             Value::Pages(_)
             | Value::List(_)
             | Value::Hash(_)
@@ -193,7 +195,8 @@ impl Value {
         }
     }
 
-    /// A second owner of the same contents. While there are two, a writer copies the parts it changes. O(1).
+    /// A second owner of the same contents. While there are two owners, a writer copies the parts it changes.
+    /// O(1).
     pub fn share(&self) -> Value {
         match self {
             Value::Str(bytes) => Value::Str(bytes.clone()),

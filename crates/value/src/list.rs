@@ -114,8 +114,8 @@ impl List {
     }
 
     /// Replaces the contents by those that [`List::write_inline`] wrote, and reuses the memory if possible.
-    /// Only for a list that is no key's value, because the old contents are dropped at once instead of going
-    /// to the garbage.
+    /// Only for a list that is not the value of a key, because the old contents are dropped at once instead
+    /// of going to the garbage.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ListEncoding) {
         let root = &mut *self.0;
         let (count, row) = inline_parts(bytes);
@@ -204,8 +204,8 @@ impl List {
         middle.is_shared() || front.iter().chain(back).any(Leaf::is_shared)
     }
 
-    /// For a part from [`ListContext::garbage`] of which an edit made a copy: the bytes of its leaves at the
-    /// ends and of its top node, without the shared nodes below. O(1).
+    /// The bytes of the leaves at the ends and of the top node, without the shared nodes below. For a part
+    /// from [`ListContext::garbage`] that an edit has replaced by a copy. O(1).
     pub fn copied_bytes(&self) -> usize {
         let Root { front, middle, back, .. } = &*self.0;
         let ends: usize = front.iter().chain(back).map(|leaf| leaf.sums().heap).sum();
@@ -228,7 +228,7 @@ impl List {
         }
     }
 
-    /// To be called after a command has removed or replaced elements: a quicklist of one node becomes a
+    /// To be called after a command has removed or replaced elements. A quicklist of one node becomes a
     /// listpack again if it has at most half the size that a node may have.
     pub fn convert_after_removing(&mut self, limits: ListLimits) {
         if self.0.encoding == ListEncoding::Quicklist && self.0.is_one_node(limits) {
@@ -320,8 +320,8 @@ impl List {
         found
     }
 
-    /// Removes elements equal to `value`: the first `count`, the last `-count`, or all for 0. Returns
-    /// the number removed. Cost: O(n).
+    /// Removes elements equal to `value`: the first `count`, the last `-count` if `count` is negative, or all
+    /// if it is 0. Returns the number removed. Cost: O(n).
     pub fn remove_equal(&mut self, count: i64, value: &[u8], context: &mut ListContext) -> usize {
         let mut left = match usize::try_from(count.unsigned_abs()) {
             Ok(1..) if count != 0 => count.unsigned_abs() as usize,
@@ -538,7 +538,7 @@ impl Root {
         }
     }
 
-    /// Changes the leaf of the element at `index`, which must exist, by `edit`.
+    /// Applies `edit` to the leaf of the element at `index`, which must exist.
     fn edit(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) {
         let front_count = self.end_count(End::Front);
         let middle_count = self.middle.sums().count;

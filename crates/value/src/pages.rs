@@ -8,11 +8,11 @@
 //!
 //! Page n has the bytes from n * [`PAGE_BYTES`] on; the bits of n give the path to the page.
 //!
-//! Invariants: (1) a page stores the first of its bytes, and all bytes after these, up to the end of the
-//! page or of the string, are zeros; all bytes of a missing page or branch are zeros; (2) no page holds
-//! bytes past the end of the string; (3) [`Pages::share`] costs O(1), and neither string sees changes of
-//! the other; (4) a write copies at most the inner nodes on its path and the pages it touches, and only
-//! those with a second owner; (5) a string never becomes shorter.
+//! Invariants: (1) a page stores only its first bytes; all further bytes, up to the end of the page or of the
+//! string, are zeros, and so are all bytes of a missing page or branch; (2) no page holds bytes past the end
+//! of the string; (3) [`Pages::share`] costs O(1), and neither string sees changes of the other; (4) a write
+//! copies at most the inner nodes on its path and the pages it touches, and only those with a second owner;
+//! (5) a string never becomes shorter.
 
 use std::iter::successors;
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub enum Piece<'a> {
 #[derive(Clone, Debug, Default)]
 struct Root {
     top: Option<Node>,
-    /// Number of inner nodes between here and a page.
+    /// Number of levels of inner nodes above the pages.
     height: u32,
     len: usize,
     /// Bytes allocated for the nodes and pages below.
@@ -61,8 +61,8 @@ struct Inner {
     children: [Option<Node>; FANOUT],
 }
 
-/// Children of an inner node: three levels reach 2 GiB. A write after a share copies this many
-/// for each level.
+/// Children of an inner node: three levels reach 2 GiB. A write after a share copies this many children for
+/// each level.
 const FANOUT: usize = 1 << FANOUT_BITS;
 const FANOUT_BITS: u32 = 5;
 /// Bytes of an inner node: its count of owners and its children.
@@ -229,7 +229,7 @@ impl Root {
         debug_assert!(page.capacity() == PAGE_BYTES);
     }
 
-    /// The page for writing: a missing page is created, and one with a second owner is copied.
+    /// The page for writing. A missing page is created, and a page with a second owner is copied.
     fn page_mut(&mut self, index: usize) -> &mut Vec<u8> {
         self.page_mut_or(index, || Vec::with_capacity(PAGE_BYTES))
     }
@@ -341,7 +341,7 @@ fn child(index: usize, level: u32) -> usize {
     index >> (FANOUT_BITS * level) & (FANOUT - 1)
 }
 
-/// Panics: a page is at the depth of an inner node, or an inner node at that of a page, so memory is corrupt.
+/// Panics, because a page is where an inner node should be, or vice versa: memory is corrupt.
 #[cold]
 fn corrupt_page() -> ! {
     panic!("the tree of a string is not as high as it says")

@@ -5,9 +5,10 @@
 //! row of listpack entries in the order in which the members were added, or a *tree* ([`HashTree`]).
 //!
 //! Invariants: (1) [`Set::share`] costs O(1), and neither set sees changes of the other; (2) the reported
-//! encoding follows the reference's thresholds, and never goes back: a set that reports an intset or a
+//! encoding follows the reference's thresholds, and never goes back; a set that reports an intset or a
 //! listpack has that form, and a small set that reports a hash table may be packed; (3) a packed row holds
-//! each member once, integers as integers; (4) long strings that are removed go to [`SetContext::garbage`].
+//! each member once, and integers in integer form; (4) long strings that are removed go to
+//! [`SetContext::garbage`].
 
 mod gather;
 mod packed;
@@ -200,7 +201,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// All members. An intset gives them ascending, a packed set in the order in which they were added.
+    /// All members. An intset yields them in ascending order, a packed set in the order in which they were
+    /// added.
     pub fn iter(self) -> SetIter<'a> {
         SetIter(match self.shape() {
             SetShape::Ints(ints) => SetWalk::Ints(intset::iter(ints)),
@@ -336,7 +338,8 @@ impl Set {
         Set(Box::new(SetRoot { encoding, body }))
     }
 
-    /// The encoding with which a new set begins before `count` members are added, the first of them `first`.
+    /// The encoding with which a new set begins if `count` members are to be added to it, beginning with
+    /// `first`.
     pub fn first_encoding(first: &[u8], count: usize, limits: SetLimits) -> SetEncoding {
         if parse_i64(first).is_some() && count <= limits.max_intset {
             SetEncoding::Intset
@@ -347,13 +350,13 @@ impl Set {
         }
     }
 
-    /// The set of an intset's bytes; `None` if they are malformed.
+    /// A set made of an intset's bytes; `None` if they are malformed.
     pub fn from_intset(bytes: &[u8]) -> Option<Set> {
         let body = SetBody::Ints(Arc::new(bytes.to_vec()));
         intset::is_valid(bytes).then(|| Set(Box::new(SetRoot { encoding: SetEncoding::Intset, body })))
     }
 
-    /// The set of a row of well-formed entries; `None` if a member occurs twice. Cost: O(n) in time and
+    /// A set made of a row of well-formed entries; `None` if a member occurs twice. Cost: O(n) in time and
     /// memory.
     pub fn from_row(row: &[u8]) -> Option<Set> {
         let body = SetBody::Packed(Packed::checked(row)?);
@@ -368,7 +371,7 @@ impl Set {
     }
 
     /// Replaces the contents by those that [`Set::write_inline`] wrote, and reuses the memory if possible.
-    /// Only for a set that is no key's value, because the old contents are dropped at once.
+    /// Only for a set that is not the value of a key, because the old contents are dropped at once.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: SetEncoding) {
         self.0.encoding = encoding;
         match (&mut self.0.body, encoding) {
@@ -478,7 +481,7 @@ impl Set {
         !is_tree && !self.is_shared() && self.heap_bytes() <= 4 * INLINE_LEN_MAX
     }
 
-    /// To be called before `count` members are added together: a set whose encoding does not allow `count`
+    /// To be called before `count` members are added together. A set whose encoding does not allow `count`
     /// members reports a hash table from now on, even if the members are not added.
     pub fn convert_before_adding(&mut self, count: usize, limits: SetLimits) {
         let max = match self.0.encoding {
@@ -593,9 +596,10 @@ impl Set {
         self.0.body = SetBody::Tree(tree);
     }
 
-    /// Cuts the members at these ranks, in the order of [`SetRef::iter`], out of a large set: at least
-    /// one, but not all. Returns them as sets, in that order, or `None`, with the set unchanged, if the
-    /// set is no tree. Cost: O(log n); see [`HashTree::take_ranks`].
+    /// Removes the members at `ranks` (positions in the order of [`SetRef::iter`]) from a large set. The
+    /// range must hold at least one member, but not all. Returns the removed members as sets, in the same
+    /// order. If the set is no tree, returns `None` and leaves it unchanged. Cost: O(log n); see
+    /// [`HashTree::take_ranks`].
     pub fn take_ranks(&mut self, ranks: Range<usize>) -> Option<Vec<Set>> {
         let SetBody::Tree(tree) = &mut self.0.body else { return None };
         let set =
@@ -649,7 +653,7 @@ const INLINE_LEN_MAX: usize = 1024;
 const INLINE_TABLE_LEN_MAX: usize = 2000;
 /// Maximum bytes of entries in a packed set that reports a hash table.
 const PACKED_TABLE_BYTES_MAX: usize = 1900;
-/// Maximum number of members in a packed set that reports a hash table: members are searched linearly.
+/// Maximum number of members in a packed set that reports a hash table, as its members are searched linearly.
 const PACKED_TABLE_LEN_MAX: usize = 64;
 /// Maximum bytes of a packed row, whatever the configured thresholds, so that its size fits in the 32 bits of
 /// a listpack's header.

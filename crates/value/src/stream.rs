@@ -48,7 +48,7 @@ pub struct StreamContext {
 }
 
 impl StreamContext {
-    /// Puts removed nodes into the garbage; a few nodes are dropped at once.
+    /// Puts removed nodes into the garbage, or drops them at once if they have few bytes.
     fn discard_nodes(&mut self, parts: Vec<SharedTree<log::NodeItem>>) {
         if parts.iter().map(|part| part.weight().heap).sum::<usize>() <= DROPPED_HERE_MAX {
             return;
@@ -64,7 +64,7 @@ impl StreamContext {
 const DROPPED_HERE_MAX: usize = 64 << 10;
 
 impl Stream {
-    /// A stream without entries and groups.
+    /// A stream without entries or groups.
     pub fn new() -> Stream {
         Stream::default()
     }
@@ -96,7 +96,8 @@ impl Stream {
         heap::boxed::<StreamRoot>() + self.0.log.own_bytes() + self.0.groups.own_bytes()
     }
 
-    /// Adds an entry with an id greater than the last: fields and values alternating, at least one pair.
+    /// Adds an entry, whose id must be greater than the last id. `pairs` has fields and values by turns, at
+    /// least one pair.
     pub fn append<'v>(
         &mut self,
         id: StreamId,
@@ -159,8 +160,8 @@ impl Stream {
         true
     }
 
-    /// Calls `change` with a group, which it may modify, with the entries, and with a count of copied
-    /// bytes, which it must pass to the group's methods. `None` if there is no such group.
+    /// Calls `change` with a group, the entries, and a count of copied bytes. `change` may modify the group,
+    /// and must pass the count to the group's methods. Returns `None` if there is no such group.
     pub fn with_group<R>(
         &mut self,
         name: &[u8],

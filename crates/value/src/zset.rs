@@ -176,9 +176,9 @@ impl<'a> ZsetRef<'a> {
         self.iter(0..usize::MAX, Direction::Up)
     }
 
-    /// Visits some elements from a cursor on and returns the next cursor; 0 starts and ends. An
-    /// element that exists throughout a scan is visited at least once, even if its score changes. A
-    /// small set is visited completely.
+    /// Visits some elements from a cursor on and returns the next cursor. The cursor 0 begins a scan, and is
+    /// returned at its end. An element that exists throughout a scan is visited at least once, even if its
+    /// score changes. A small set is visited completely.
     pub fn scan(self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         match self.source() {
             RowSource::One(row) => {
@@ -202,7 +202,7 @@ impl Zset {
         Zset(Box::new(ZsetRoot { encoding, body: Body::Small(RowLeaf::of_row(&[], 0, 0)) }))
     }
 
-    /// The set of these elements, which are in order and have distinct members. Cost: O(n).
+    /// A set of these elements, which are in order and have distinct members. Cost: O(n).
     pub fn from_sorted<'m>(
         elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone,
         encoding: ZsetEncoding,
@@ -212,8 +212,8 @@ impl Zset {
         Zset::from_packed(elements.map(|(member, score)| (member, clean(score))), encoding, context)
     }
 
-    /// Like [`Zset::from_sorted`], but keeps each score as it is: a former listpack may hold -0, which
-    /// no command stores in one.
+    /// Like [`Zset::from_sorted`], but keeps each score as it is, because elements from a listpack may have
+    /// the score -0, which no command stores in a listpack.
     pub fn from_packed<'m>(
         elements: impl ExactSizeIterator<Item = (&'m [u8], f64)> + Clone,
         encoding: ZsetEncoding,
@@ -263,7 +263,7 @@ impl Zset {
     }
 
     /// Replaces the contents by those that [`Zset::write_inline`] wrote, and reuses the memory if possible.
-    /// Only for a set that is no key's value, because the old contents are dropped at once.
+    /// Only for a set that is not the value of a key, because the old contents are dropped at once.
     pub fn load_inline(&mut self, bytes: &[u8], encoding: ZsetEncoding) {
         let (count, row) = inline_parts(bytes);
         self.0.encoding = encoding;
@@ -533,7 +533,7 @@ impl ZsetRoot {
     }
 }
 
-/// The score as a set of this encoding stores it: a listpack has only one zero.
+/// The score as a set of this encoding stores it; a listpack stores -0 as 0.
 fn cleaned(score: f64, encoding: ZsetEncoding) -> f64 {
     match encoding {
         ZsetEncoding::Listpack => score + 0.0,

@@ -1,9 +1,8 @@
 //! The load: requests on many connections from one thread, with a fixed number of outstanding
 //! requests per connection.
 //!
-//! The thread takes the connections in turn: it reads the replies of one, sends the next
-//! requests on it, and continues with the next. While the thread waits for one connection, the
-//! server works on all others.
+//! The thread takes the connections in turn. It reads the replies of one, sends the next requests on it, and
+//! continues with the next. While the thread waits for one connection, the server works on all others.
 //!
 //! Invariants: (1) each request has a complete reply before the run counts as done; (2) an error reply ends
 //! the run with the server's text.
@@ -19,7 +18,7 @@ use crate::error::Result;
 use crate::shell;
 use crate::wire::encode;
 
-/// Digits of a number in a request.
+/// Number of digits of a number in a request.
 const DIGITS: usize = 12;
 
 /// Maximum wait for a reply.
@@ -39,8 +38,8 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// A template from words: `#` in a word is replaced by a number of twelve digits, a word
-    /// `$64` by 64 bytes.
+    /// A template made from words. `#` in a word stands for a number of twelve digits, and a word such as
+    /// `$64` for a value of 64 bytes.
     pub(crate) fn new(text: &str) -> Template {
         let words = text.split_whitespace().map(|word| match word.strip_prefix('$') {
             Some(length) => vec![b'v'; length.parse().expect("rows are tested")],
@@ -149,7 +148,7 @@ impl Replies {
 struct Client {
     stream: TcpStream,
     replies: Replies,
-    /// Requests without a reply.
+    /// Number of requests that have no reply yet.
     owed: usize,
 }
 
@@ -182,14 +181,14 @@ impl Client {
     }
 }
 
-/// The number of connections and requests of a load.
+/// The connections of a load, their outstanding requests, and the range of the numbers in requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     /// Connections that send requests.
     pub(crate) clients: usize,
     /// Outstanding requests per connection.
     pub(crate) depth: usize,
-    /// Numbers in requests are random and below this.
+    /// Numbers in requests are random and smaller than this.
     pub(crate) keys: u64,
 }
 
@@ -222,8 +221,8 @@ impl Load {
         Ok(())
     }
 
-    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; returns their
-    /// number and the seconds.
+    /// Sends `count` requests, rounded up to whole pipelines, and waits for all replies; returns the number
+    /// of requests and the seconds that they took.
     pub(crate) fn run(&mut self, template: &Template, count: u64) -> Result<(u64, f64)> {
         let Shape { depth, keys, .. } = self.shape;
         let began = shell::now();
@@ -255,8 +254,8 @@ impl Load {
     }
 }
 
-/// Sends writes on one connection, a thousand at a time: their replies fit the socket's buffers, so the
-/// server never waits for this thread.
+/// Sends writes on one connection, a thousand at a time, so that their replies fit the socket's buffers and
+/// the server never waits for this thread.
 pub(crate) struct Writer {
     client: Client,
     buffer: Vec<u8>,
@@ -299,12 +298,12 @@ pub(crate) fn fill(port: u16, template: &Template, count: u64) -> Result<()> {
     writer.finish()
 }
 
-/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them,
-/// while the load sends the same; returns the seconds until each reply.
+/// Sends `template` `probes` times on one connection, one at a time with [`PROBE_PAUSE`] between them, while
+/// the load sends the same template; returns the seconds until each reply.
 pub(crate) fn probe(port: u16, mut load: Load, template: &Template, probes: usize) -> Result<Vec<f64>> {
     let keys = load.shape.keys;
     let mut rng = Rng::new(2);
-    // Requests to warm up the server, which are not counted.
+    // These requests warm up the server and are not counted.
     load.run(template, 10_000)?;
     beside(
         move |is_over| {
@@ -345,7 +344,8 @@ fn beside<T>(
     other: impl FnOnce(&dyn Fn() -> bool) -> Result<()> + Send,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    // Relaxed on both sides: the flag orders nothing; the join publishes the thread's results.
+    // Relaxed ordering suffices on both sides: the flag orders nothing, and the join publishes the thread's
+    // results.
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let other =
@@ -384,7 +384,7 @@ impl Pinger {
     }
 }
 
-/// Opens a connection, makes one request, and closes: `count` times in turn.
+/// Repeats `count` times: opens a connection, makes one request, and closes the connection.
 pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     let mut buffer = vec![0; 4096];
     for index in 0..count {
@@ -397,9 +397,8 @@ pub(crate) fn churn(port: u16, template: &Template, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sends one request and, after it on another connection, PINGs until [`AFTERMATH`] has passed
-/// since the request's reply: servers free much memory after the reply. Returns the longest
-/// wait for a PING, seconds.
+/// Sends one request, and then PINGs on other connections until [`AFTERMATH`] has passed since the request's
+/// reply, because servers free much memory after the reply. Returns the longest wait for a PING in seconds.
 pub(crate) fn wait_behind(port: u16, template: &Template) -> Result<f64> {
     let (mut slow, mut other) = (Client::open(port)?, Client::open(port)?);
     let mut buffer = vec![0; 256 << 10];

@@ -26,7 +26,7 @@ impl Figures {
     }
 }
 
-/// Fills a fresh server and measures it: the figures of the row's lines.
+/// Fills a fresh server and measures it. Returns the figures of the row's lines.
 pub(crate) fn run(row: &Row, server: &Server, scale: f64) -> Result<Vec<Figures>> {
     let scaled = |count: u64| ((count as f64 * scale) as u64).max(1000);
     for Fill { request, count, consumed } in row.setup {
@@ -99,7 +99,7 @@ impl Spent {
     }
 }
 
-/// Makes `count` requests, after a warm-up of a twentieth of that number, which is not counted.
+/// Makes `count` requests, after a warm-up with a twentieth of that number; the warm-up is not counted.
 fn requests(server: &Server, mut load: Load, request: &str, count: u64) -> Result<Spent> {
     let template = Template::new(request);
     load.run(&template, count / 20)?;
@@ -112,7 +112,7 @@ fn requests(server: &Server, mut load: Load, request: &str, count: u64) -> Resul
     Ok(Spent { requests, seconds, all, main: process::main_thread(server.pid())? - main })
 }
 
-/// The three lines of a server with I/O threads.
+/// The figures of the three lines of a row about a server with I/O threads.
 fn threads(server: &Server, request: &str, shape: Shape, count: u64) -> Result<Vec<Figures>> {
     let spent = requests(server, Load::open(server.port, shape)?, request, count)?;
     let before = Time::of(server.pid())?;
@@ -212,13 +212,13 @@ fn percentile(numbers: &mut [f64], share: f64) -> f64 {
     numbers[rank.clamp(1, numbers.len()) - 1]
 }
 
-/// Time for memory to settle: servers return pages about once a second.
+/// Time for memory to settle, because servers return pages about once a second.
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// Pause after each phase, because servers tidy up step by step after deletions and overwriting.
 const SETTLE_FRAGMENT: Duration = Duration::from_secs(5);
 
-/// Pause with idle connections: the reference frees their buffers after some seconds, and its allocator
+/// Pause with idle connections. The reference frees their buffers after some seconds, and its allocator frees
 /// the pages ten seconds later.
 const SETTLE_IDLE: Duration = Duration::from_secs(30);
 

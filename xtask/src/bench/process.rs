@@ -43,7 +43,8 @@ pub(crate) fn main_thread(pid: u32) -> Result<f64> {
     Ok(text.split(' ').next().unwrap_or_default().parse::<u64>()? as f64 / 1e9)
 }
 
-/// Seconds in user space and kernel. The program's name, in parentheses, may contain anything.
+/// Seconds that a process spent in user space and in the kernel. The program's name in `stat`, in
+/// parentheses, may contain anything.
 fn ticks(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let user: f64 = fields.get(11)?.parse().ok()?;
@@ -51,7 +52,7 @@ fn ticks(stat: &str) -> Option<f64> {
     Some((user + system) / TICKS)
 }
 
-/// Resident bytes of a process; shared pages count by its share.
+/// Resident bytes of a process; a shared page counts by the process's share of it.
 pub(crate) fn memory(pid: u32) -> Result<f64> {
     let path = PathBuf::from(format!("/proc/{pid}/smaps_rollup"));
     let text = std::fs::read_to_string(&path)?;

@@ -20,8 +20,8 @@ pub(crate) struct Row {
 pub(super) struct Fill {
     pub(super) request: &'static str,
     pub(super) count: u64,
-    /// Whether the measurement consumes the items: then `--scale` changes `count` too, so that the items
-    /// last.
+    /// Whether the measurement consumes the items. If so, `--scale` also changes `count`, so that there are
+    /// enough items.
     pub(super) consumed: bool,
 }
 
@@ -107,12 +107,13 @@ impl Row {
         }
     }
 
-    /// Number of rounds of the row if `asked` rounds were requested: one if a measurement is mostly waiting.
+    /// Number of rounds of the row if `asked` rounds were requested; only one if a measurement is mostly
+    /// waiting.
     pub(crate) fn rounds(&self, asked: usize) -> usize {
         if matches!(self.work, Work::Connections { .. } | Work::Fragment { .. }) { 1 } else { asked }
     }
 
-    /// Whether the server may use every processor: with one, its threads would only take turns.
+    /// Whether the server may use every processor. On a single processor, its threads would only take turns.
     pub(crate) fn takes_all_processors(&self) -> bool {
         matches!(self.work, Work::Threads { .. })
     }

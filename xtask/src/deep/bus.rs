@@ -17,11 +17,11 @@ use crate::cluster::{Cluster, PRIMARIES, Replicas};
 use crate::shell::{self, Ran};
 use crate::{Result, binaries};
 
-/// Packets of each of the two parts, for all nodes together.
+/// Number of packets in each of the two parts, for all nodes together.
 const PACKETS: usize = 60_000;
-/// Packets of one connection, unless the node closes it before.
+/// Number of packets on one connection, unless the node closes it earlier.
 const PACKETS_OF_CONNECTION: usize = 250;
-/// Packets between two checks of a node's memory.
+/// Number of packets between two checks of a node's memory.
 const PACKETS_BETWEEN_LOOKS: usize = 1_000;
 /// Bytes by which `used_memory` of a node may grow.
 const GROWTH_MAX: u64 = 10 << 20;
@@ -34,11 +34,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const HEADER_LEN: usize = 2_256;
 const ENTRY_LEN: usize = 104;
 const ID_LEN: usize = 40;
-/// Offsets of fields in the header: `docs/formats/cluster-bus.md`.
+/// Offsets of fields in the header (see `docs/formats/cluster-bus.md`).
 const SENDER: usize = 40;
 const EXTENSIONS: usize = 2_214;
 
-/// Runs both parts against three nodes of `ours`, or of a release of what is checked out.
+/// Runs both parts against three nodes of `ours`, or of a release of the checked-out commit.
 pub(super) fn run(ours: Option<&Path>, seed: u64) -> Result<Ran> {
     let binary = match ours {
         Some(ours) => std::path::absolute(ours)?,
@@ -318,7 +318,7 @@ fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
-/// A connection to a bus, opened again when the node closes it, when it has carried its number of
+/// A connection to a bus. It is opened again when the node closes it, when it has carried its number of
 /// packets, and after a packet that was cut.
 struct Sender {
     bus: u16,

@@ -1,11 +1,10 @@
-//! Hostile clients and files, each against a fresh server: measures how long the PING of a
-//! bystander waits meanwhile, whether SCRIPT KILL and FUNCTION KILL are served, and how much
-//! memory the server takes.
+//! Runs hostile clients and files, each against a fresh server. Measures how long the PING of a bystander
+//! waits meanwhile, whether SCRIPT KILL and FUNCTION KILL are served, and how much memory the server takes.
 //!
-//! Invariants: (1) each program has a server of its own, and a bystander whose longest wait has a bound;
-//! (2) a program that fails at its own purpose counts as failed: a script that ends with an unexpected error
-//! measures nothing; (3) a program whose only fault is a wait that other load on the machine may have caused
-//! is run again, at most `ATTEMPTS` times in total, and the output has each attempt.
+//! Invariants: (1) each program has a server of its own, and a bystander whose longest wait has a bound; (2)
+//! a program that fails at its own purpose counts as failed, because a script that ends with an unexpected
+//! error measures nothing; (3) a program whose only fault is a wait that other load on the machine may have
+//! caused is run again, at most `ATTEMPTS` times in total, and the output has each attempt.
 
 mod bystander;
 mod files;
@@ -21,7 +20,7 @@ use std::path::Path;
 use crate::shell::{self, Ran};
 use crate::{Result, binaries};
 
-/// Runs the programs whose names begin with `only`, against `ours` or a release of what is checked out.
+/// Runs the programs whose names begin with `only`, against `ours` or a release of the checked-out commit.
 pub(super) fn run(ours: Option<&Path>, only: Option<&str>) -> Result<Ran> {
     let binary = match ours {
         Some(ours) => std::path::absolute(ours)?,

@@ -7,9 +7,9 @@ use crate::binaries;
 use crate::error::Result;
 use crate::shell::{self, Ran};
 
-/// Random programs that are compared with the reference's EVAL.
+/// Number of random programs that are compared with the reference's EVAL.
 const PROGRAMS: u64 = 1_000_000;
-/// Random programs that are compared with PUC's interpreter, if it is installed.
+/// Number of random programs that are compared with PUC's interpreter, if it is installed.
 const STOCK_PROGRAMS: u64 = 200_000;
 /// Number of programs of random library calls for each family of functions.
 const CALLS: u64 = 200;
@@ -40,7 +40,7 @@ pub(super) fn random(seed: u64) -> Result<Ran> {
     shell::pass(test.args(words))
 }
 
-/// Rounds of random operands for each row of the table of charges.
+/// Number of rounds with random operands for each row of the table of charges.
 const ROUNDS: u64 = 12;
 
 /// For each instruction and function of a table, compares the time that it takes per unit of the script

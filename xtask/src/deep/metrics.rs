@@ -1,6 +1,6 @@
-//! The metrics endpoint and Prometheus's own tools: `promtool check metrics` reads its text,
-//! `promtool test rules` tests the alerts, and redis_exporter, which reads INFO of our server,
-//! has no name that the endpoint lacks.
+//! Tests the metrics endpoint with Prometheus's own tools. `promtool check metrics` reads the endpoint's
+//! text, `promtool test rules` tests the alerts, and the endpoint must have every name that redis_exporter
+//! derives from INFO of our server.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -79,8 +79,8 @@ fn get(port: u16) -> Result<String> {
     Ok(text.split_once("\r\n\r\n").ok_or("no reply")?.1.to_owned())
 }
 
-/// An error if promtool cannot read the text. Status 3 is accepted: promtool then only criticises names,
-/// which are those of redis_exporter.
+/// Makes promtool read the text; an error if it cannot. Status 3 is accepted, because promtool then only
+/// criticises names, which are those of redis_exporter.
 fn check(promtool: &str, text: &str) -> Result<()> {
     let mut child = Command::new(promtool)
         .args(["check", "metrics"])

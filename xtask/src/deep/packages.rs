@@ -103,7 +103,8 @@ fn read_by_debian(folder: &Path) -> Result<()> {
 }
 
 /// Options of lintian: it reports only errors, each of which fails the run. Rules for Debian's archive, to
-/// which these packages are not uploaded, are left out: a changelog and an address of the packager.
+/// which these packages are not uploaded, are left out, namely those about a changelog and an address of the
+/// packager.
 const LINTIAN: [&str; 4] = [
     "--fail-on=none",
     "--display-level=error",

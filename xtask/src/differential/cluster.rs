@@ -1,9 +1,9 @@
-//! The differential test in cluster mode: three nodes of ours and three of the reference, with
-//! the same ids, slots and announced ports. Each stream is sent to one node of each cluster, so
-//! that redirects are compared too.
+//! The differential test in cluster mode: three nodes of ours and three of the reference, with the same ids,
+//! slots and announced ports. Each stream is sent to one node of each cluster, so that redirects are
+//! compared, too.
 //!
-//! Invariants: (1) all data by which clients identify nodes is the same in both clusters; (2) streams do
-//! not change slot owners or the nodes' knowledge of each other; they open and close slots.
+//! Invariants: (1) all data by which clients identify nodes is the same in both clusters; (2) streams do not
+//! change slot owners or the nodes' knowledge of each other, but they open and close slots.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::server::{Server, free_port};
 use crate::shell;
 use crate::wire::Connection;
 
-/// Nodes of a cluster.
+/// Number of nodes of a cluster.
 pub(super) const NODES: usize = 3;
 
 /// The first and the last slot of each node.
@@ -205,8 +205,8 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     Some(words)
 }
 
-/// Whether a call of the command must not be changed: another form could change the owner of a slot, or
-/// have a reply in the order of a hash table.
+/// Whether a call of the command must not be changed, because another form could change the owner of a slot,
+/// or have a reply in the order of a hash table.
 pub(super) fn is_fixed(name: &str) -> bool {
     let harmless = ["keyslot", "countkeysinslot", "slot-stats", "nodes", "info", "slots", "shards", "myid"];
     name.strip_prefix("cluster|").is_some_and(|name| !harmless.contains(&name))
@@ -222,9 +222,9 @@ fn is_key(word: &[u8]) -> bool {
 /// Commands without keys, even if their words look like keys; CLUSTER KEYSLOT is treated as having one.
 const KEYLESS: [&str; 7] = ["function|", "script|", "config|", "client|", "acl|", "command|", "cluster|"];
 
-/// Gives the keys of a stream hash tags for `node`: mostly one tag for all keys of a command and of a
-/// transaction, and mostly one of a slot that the node owns. First closes the slots that the previous
-/// stream has opened; sends ASKING before some commands.
+/// Gives the keys of a stream hash tags for `node`: mostly the same tag for all keys of a command or
+/// transaction, and mostly a tag whose slot the node owns. First closes the slots that the previous stream
+/// has opened. Sends ASKING before some commands.
 pub(super) fn place(grammar: &Grammar, commands: Vec<Command>, seed: u64, node: usize) -> Vec<Command> {
     let mut generator = Generator { rng: Rng::new(seed ^ 0x51_07) };
     let close = |tag: &&str| {

@@ -11,7 +11,7 @@ pub(crate) struct Command {
     pub(crate) inline: bool,
     /// Index of the client of the stream that sends the command.
     pub(crate) client: usize,
-    /// Whether the client may have subscribed: messages may then be mixed with its replies.
+    /// Whether the client may have subscribed, so that messages may be mixed with its replies.
     pub(crate) listens: bool,
 }
 

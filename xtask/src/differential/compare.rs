@@ -77,7 +77,7 @@ fn near(ours: &Reply, peer: &Reply, distance: i64) -> bool {
     (a < 0) == (b < 0) && (a >= 0 || a == b) && a.abs_diff(b) <= distance.unsigned_abs()
 }
 
-/// Whether two replies of a scan agree: if both scans are complete, they must have the same elements in any
+/// Whether two replies of a scan agree. If both scans are complete, they must have the same elements in any
 /// order.
 fn scan(ours: &Reply, peer: &Reply) -> bool {
     let ([cursor_a, items_a], [cursor_b, items_b]) = (ours.items.as_slice(), peer.items.as_slice()) else {

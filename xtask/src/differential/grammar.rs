@@ -1,4 +1,4 @@
-//! The servers' metadata of commands: names, arity, argument trees; and its comparison.
+//! The servers' metadata of commands (names, arity, argument trees), and the comparison of this metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,8 +61,8 @@ pub(crate) struct Grammar {
 }
 
 impl Grammar {
-    /// Asks both servers for their commands. Streams have the commands of ours; their arguments come from the
-    /// reference, so that an option that ours does not even document is sent too.
+    /// Asks both servers for their commands. Streams have our server's commands. The arguments come from the
+    /// reference, so that an option that our server does not even document is sent, too.
     pub(crate) fn load(
         ours: &mut Connection,
         peer: &mut Connection,
@@ -111,8 +111,8 @@ impl Grammar {
         self.commands.push(CommandEntry { name, group, words, arguments, weight, is_of_one_key });
     }
 
-    /// The rule for a command with these arguments. A scan that starts in the middle of a table can only
-    /// be compared by shape: each server has its own cursors.
+    /// The rule for a command with these arguments. A scan that starts in the middle of a table can only be
+    /// compared by shape, because each server has its own cursors.
     pub(crate) fn rule(&self, arguments: &[Vec<u8>]) -> Rule {
         let name = self.full_name(arguments);
         let cursor = arguments.get(if name == "scan" || name == "clusterscan" { 1 } else { 2 });

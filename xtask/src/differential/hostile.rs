@@ -97,7 +97,7 @@ pub(crate) fn bytes_of_replies(rng: &mut Rng) -> Vec<u8> {
 /// The servers' password while requests of unauthenticated clients are compared.
 pub(crate) const PASSWORD: &[u8] = b"pass";
 
-/// Pieces of requests of a client that is not authenticated, or becomes so.
+/// Pieces of requests of a client that is not authenticated at first.
 const PIECES_BEFORE_AUTH: &[&[u8]] = &[
     b"PING\r\n",
     b"*1\r\n$4\r\nPING\r\n",
@@ -194,8 +194,8 @@ pub(crate) fn differ(ports: [u16; 2], bytes: &[u8]) -> Result<Option<[Vec<u8>; 2
     Ok(differing)
 }
 
-/// The smallest part found of `bytes` to which the replies differ, and these replies; they must
-/// differ for `bytes`.
+/// The smallest part of `bytes` that was found to cause different replies, and these replies. The replies to
+/// `bytes` itself must differ.
 pub(crate) fn smallest(ports: [u16; 2], bytes: &[u8]) -> Result<(Vec<u8>, [Vec<u8>; 2])> {
     let mut answers = [Vec::new(), Vec::new()];
     let small = shrink(bytes, |part| {

@@ -1,12 +1,12 @@
-//! Clients that send commands and are subscribed for a while: the replies and messages that they receive
-//! meanwhile are compared in order, as a whole.
+//! Clients that send commands and are subscribed for a while. The replies and messages that they receive in
+//! that time are compared in order, as a whole.
 //!
 //! An unknown command marks the end of the replies to each batch: even a user without rights receives the
 //! error for it. In RESP2, messages to a subscriber look like replies, so single replies are not assigned to
-//! commands. Only a few kinds of commands are sent, whose replies are the same byte by byte.
+//! commands. Only a few kinds of commands are sent, whose replies must be equal byte by byte.
 //!
 //! Invariant: a client subscribes outside of a transaction, and until it has ended every subscription it
-//! sends no command that would begin one, or that would change its replies.
+//! sends no command that would begin a transaction or change its replies.
 
 use super::command::{Command, bytes_of};
 use super::generator::Generator;
@@ -15,8 +15,8 @@ use super::special::CHANNELS;
 use super::values;
 use crate::wire::{End, encode};
 
-/// Patterns that clients subscribe to, one at a time: the reference serves several patterns in the order
-/// of a hash table.
+/// Patterns that clients subscribe to, one at a time, because the reference serves several patterns in the
+/// order of a hash table.
 const PATTERNS: &[&str] = &["*", "n*", "__key*", "__keyspace@0__:[a-l]*"];
 
 /// Name of the unknown command that ends a batch.

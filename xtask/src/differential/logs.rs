@@ -1,6 +1,6 @@
 //! Compares the append-only files: after a stream, our server loads the files of both servers, and the
-//! reference loads ours. Every digest must equal that of the server that wrote the files; for the
-//! reference's files, that of a reference that has loaded them.
+//! reference loads ours. Every digest must equal that of the server that wrote the files, or for the
+//! reference's files the digest of a reference that has loaded them.
 //!
 //! Invariant: no compared key expires within an hour, so a digest does not depend on the time
 //! at which it is taken.
@@ -14,8 +14,7 @@ use crate::server::Server;
 use crate::shell;
 use crate::wire::Connection;
 
-/// Options of servers whose files are compared: `always`, so that the file has every command
-/// that was answered.
+/// Options of servers whose files are compared. With `always`, the file has every command that was answered.
 pub(super) const OPTIONS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /// Remaining time to live, ms, below which keys are deleted before digests are taken.
@@ -24,11 +23,11 @@ const EXPIRY_MIN_MS: i64 = 3_600_000;
 /// Maximum duration of a rewrite.
 const REWRITE_MAX: Duration = Duration::from_secs(20);
 
-/// The folder of the files, within a server's.
+/// The folder of the files, within a server's folder.
 const FOLDER: &str = "appendonlydir";
 
-/// Begins a rewrite of the files: commands of the stream follow the new base, or arrive while
-/// it is written.
+/// Begins a rewrite of the files, so that commands of the stream follow the new base, or arrive while it is
+/// written.
 pub(super) fn rewrite(connection: &mut Connection) -> Result<()> {
     // The reply is not checked, because it is an error while the rewrite of the last stream is still
     // running.

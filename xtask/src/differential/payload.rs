@@ -99,8 +99,8 @@ fn body(generator: &mut Generator) -> Vec<u8> {
         }
         7 => hash(generator),
         8 => {
-            // The number of elements may be odd, or a field may occur twice: both servers must refuse such
-            // a hash.
+            // The number of elements may be odd, or a field may occur twice; both servers must refuse such a
+            // hash.
             let kind = [13, 16][generator.below(2)];
             let fields = fields(generator);
             let packed = if kind == 13 { ziplist(&fields) } else { listpack(&fields) };
@@ -327,7 +327,7 @@ fn small_number(element: &[u8]) -> Option<u8> {
     (number.to_string().as_bytes() == element).then_some(number)
 }
 
-/// CRC-64 of Jones, bit by bit: independent of the crate that the product uses.
+/// CRC-64 of Jones, computed bit by bit, independently of the crate that the product uses.
 pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u64::from(*byte), |sum, _| {

@@ -29,8 +29,8 @@ use crate::wire::{Answers, Connection, End, encode, parse};
 /// Maximum number of commands that are sent at once.
 const BATCH: usize = 48;
 
-/// Maximum number of commands that are sent at once while a client is blocked: the output to that client is
-/// checked after them.
+/// Maximum number of commands that are sent at once while a client is blocked, because the output to that
+/// client is checked only after them.
 const BATCH_OF_OTHERS: usize = 4;
 
 /// Time for which a reply to the blocked client is awaited before the server is asked whether the client
@@ -97,7 +97,7 @@ pub(crate) struct Player<'a> {
     /// Defaults of the parameters that streams change, for each server.
     defaults: [Vec<Vec<u8>>; 2],
     resp: u8,
-    /// Whether the state after a stream is compared too.
+    /// Whether the state after a stream is compared, too.
     pub(crate) looks_at_state: bool,
     /// Whether the append-only files of both servers are loaded and compared.
     pub(crate) looks_at_logs: bool,
@@ -121,8 +121,8 @@ pub(crate) struct Player<'a> {
     pub(crate) unexplained_max: i64,
     /// Number of replies of ours with each of [`REDIRECTS`].
     pub(crate) redirects: [u64; REDIRECTS.len()],
-    /// The blocking client of the last stream, by its id on each server: killed before
-    /// the next stream begins.
+    /// Ids of the last stream's blocking client on both servers; the client is killed before the next stream
+    /// begins.
     old_waiter: Option<[Vec<u8>; 2]>,
 }
 
@@ -131,7 +131,7 @@ struct Stage {
     clients: Vec<Pair>,
     /// The client that reads the state of the other clients.
     control: Pair,
-    /// The client that subscribes to everything: both servers must send it the same messages and keyspace
+    /// The client that subscribes to everything. Both servers must send it the same messages and keyspace
     /// notifications.
     listener: Pair,
     /// Clients that track changes; `None` in streams without tracking.
@@ -140,7 +140,7 @@ struct Stage {
     queued: Vec<Option<Vec<usize>>>,
     /// The ids of the blocking client on both servers.
     waiter: [Vec<u8>; 2],
-    /// The command on which the client is blocked.
+    /// The command that blocks the blocking client; `None` while it is not blocked.
     waits_with: Option<Vec<Vec<u8>>>,
 }
 
@@ -261,8 +261,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Compares the sum of the parts of our server's memory with the used memory, if the server sums
-    /// them. A difference is checked again for a while: another thread may be freeing deleted values. The
+    /// Compares the sum of the parts of our server's memory with the used memory, if the server sums them. A
+    /// difference is checked again for a while, because another thread may be freeing deleted values. The
     /// reference is sent the same commands, so that both datasets stay equal.
     fn look_at_memory(
         &mut self,
@@ -611,7 +611,7 @@ impl<'a> Player<'a> {
         Ok(None)
     }
 
-    /// Lets each server restore the other's dumps: both must accept them and then have the same value.
+    /// Lets each server restore the other's dumps. Both must accept them and then have the same value.
     fn exchange_payloads(
         &mut self,
         pair: &mut Pair,
@@ -805,7 +805,7 @@ fn follow_queue(queued: &mut Option<Vec<usize>>, name: &str, index: usize, reply
     }
 }
 
-/// A reply, or a description of why there is none.
+/// A reply, or a text that says why there is no reply.
 fn outcome(reply: Option<&Vec<u8>>, end: Option<End>) -> Vec<u8> {
     match (reply, end) {
         (Some(reply), _) => reply.clone(),

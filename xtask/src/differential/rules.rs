@@ -12,7 +12,7 @@ pub(crate) enum Rule {
     Unordered,
     /// Equal names with equal values in any order, as a map or as a flat array.
     Pairs,
-    /// As [`Rule::Pairs`], but values of these names are compared by type alone.
+    /// Like [`Rule::Pairs`], but values of these names are compared by type alone.
     PairsWithout(&'static [&'static str]),
     /// The types are equal, and both replies or neither are null.
     Shape,
@@ -20,7 +20,8 @@ pub(crate) enum Rule {
     Records(&'static [&'static str]),
     /// Integers, or arrays of integers, that differ by at most this much; negative integers must be equal.
     Near(i64),
-    /// A cursor and elements: where both cursors are 0, the same elements in any order; by shape otherwise.
+    /// A cursor and elements: if both cursors are 0, the same elements in any order; otherwise compared by
+    /// shape.
     Scan,
     /// Text of `name=value` words: the same names in the same order.
     FieldNames,
@@ -236,7 +237,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("script*", Rule::Exact, 3, ""),
     row("pfselftest", Rule::Skip, 0, "takes seconds"),
     row("pfdebug", Rule::Skip, 0, "shows a layout"),
-    // Streams need no clock: their ids are given.
+    // Streams need no clock, because their ids are given.
     row("xadd", Rule::Exact, 60, ""),
     row("xpending", Rule::Shape, 10, "idle times"),
     row("xinfo|consumers", Rule::Shape, 5, "idle times"),

@@ -1,7 +1,7 @@
 //! Scripts and functions around drawn commands.
 //!
-//! Invariant: no script here makes the reference end its process. These would: a library that logs while
-//! it is loaded, and the deletion of a library whose functions' names differ only in case.
+//! Invariant: no script here makes the reference end its process. It would end if a library logged while it
+//! is loaded, or if a library was deleted whose functions' names differ only in case.
 
 use super::generator::Generator;
 
@@ -34,7 +34,8 @@ const SCRIPTS: &[(&str, &str)] = &[
 /// Names of the libraries that are loaded.
 const LIBRARIES: &[&str] = &["l0", "l1", "l2", "L2"];
 
-/// Functions: each library has one. Their names are in lower case, so that no two differ only in case.
+/// Functions, of which each library has one. Their names are in lower case, so that no two differ only in
+/// case.
 const FUNCTIONS: &[&str] = &["f0", "f1", "f2", "f3"];
 
 /// Programs of the libraries' functions.
@@ -56,8 +57,8 @@ pub(super) fn is_call(name: &str) -> bool {
     ["eval", "evalsha", "fcall"].contains(&name.trim_end_matches("_ro"))
 }
 
-/// Arguments of a command about scripts or functions; `None` for any other. For a call ([`is_call`]), the
-/// arguments before the drawn command.
+/// Arguments of a command about scripts or functions; `None` for any other. For a call ([`is_call`]), these
+/// are the arguments before the drawn command.
 pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec<u8>>> {
     let words = match name {
         "eval" | "eval_ro" => called(generator, |generator| script(generator).1.into()),

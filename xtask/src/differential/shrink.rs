@@ -1,12 +1,12 @@
-//! Makes a failing stream small: drops halves, then quarters, at last single commands, as long
-//! as it still fails.
+//! Makes a failing stream small: drops halves, then quarters, and finally single commands, as long as the
+//! stream still fails.
 
 use crate::error::Result;
 
 /// Maximum number of times that a stream is played again.
 const TRIES_MAX: usize = 600;
 
-/// The smallest part of `items` found for which `fails` holds; `items` itself must fail. `fails` is
+/// The smallest part of `items` for which `fails` was found to hold; `items` itself must fail. `fails` is
 /// called at most [`TRIES_MAX`] times.
 pub(crate) fn shrink<T: Clone>(items: &[T], mut fails: impl FnMut(&[T]) -> Result<bool>) -> Result<Vec<T>> {
     let mut kept = items.to_vec();

@@ -125,7 +125,8 @@ pub(crate) const PARAMETERS: &[&str] = &[
 pub(crate) const CHANNELS: &[&str] = &["news", "ch:1", ""];
 
 /// Values of `notify-keyspace-events` at the start of streams with notifications. No value has `A` together
-/// with `n`: when a CONFIG SET fails, the reference restores the value that it shows, which hides the `n`.
+/// with `n`, because when a CONFIG SET fails, the reference restores the value that it shows, which hides the
+/// `n`.
 const NOTIFIED: &[&str] = &["KEA", "KEg$lxmn", "KEA", "E$lgn", "Kxm", "El"];
 
 /// Values that are valid for some parameter, or nearly.
@@ -172,14 +173,14 @@ const ASKED: &[&str] = &[
     "lfu-*",
 ];
 
-/// Types that DEBUG PROTOCOL can send, without push, which is no reply.
+/// Types that DEBUG PROTOCOL can send, except push, which is no reply.
 const PROTOCOL: &[&str] = &[
     "string", "integer", "double", "null", "array", "set", "map", "bignum", "true", "false", "verbatim",
     "attrib",
 ];
 
-/// Whether the call has fixed words that must not be changed: a changed one could, for example, end or hang
-/// the server, or read data that is compared elsewhere.
+/// Whether the call has fixed words that must not be changed, because a changed one could, for example, end
+/// or hang the server, or read data that is compared elsewhere.
 pub(super) fn is_fixed(name: &str) -> bool {
     matches!(
         name,
@@ -250,7 +251,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
             generator.pick(&["a", "1.2", "with space", "", "\n"]),
         ],
         "client|unblock" => client_unblock(generator),
-        // Only the blocking client waits long: other commands time out after a moment, with a null reply.
+        // Only the blocking client waits long. Other commands time out after a moment, with a null reply.
         "blpop" | "brpop" | "blmove" | "brpoplpush" | "blmpop" => {
             let timeout =
                 generator.pick(&["0.001", "0.001", "0.002", "-1", "x", "nan", "1e300", "", "0x.1p-9"]);
@@ -284,7 +285,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     Some(words)
 }
 
-/// A key that no other command names: a client that waits for it waits until its timeout.
+/// A key that no other command names, so a client that waits for it waits until its timeout.
 const NOBODYS_KEY: &[u8] = b"nobody's";
 
 /// CLIENT UNBLOCK of the blocking client, or of another id.
@@ -380,7 +381,7 @@ pub(super) fn many(generator: &mut Generator) -> Command {
     Command::of(words)
 }
 
-/// A key that expires at once, and a sleep until it has expired on both servers.
+/// A command that makes a key expire at once, and a sleep until the key has expired on both servers.
 pub(super) fn expiry(generator: &mut Generator) -> [Command; 2] {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
@@ -430,8 +431,7 @@ fn client_kill(generator: &mut Generator) -> Vec<Vec<u8>> {
     words
 }
 
-/// A key that expires at a given time, and a command that reads this time: both servers must
-/// return the same.
+/// Commands that let a key expire at a given time and then read this time. Both servers must return the same.
 pub(super) fn moment(generator: &mut Generator) -> Vec<Command> {
     let word = |text: &str| text.as_bytes().to_vec();
     let key = values::key(&mut generator.rng);
@@ -608,8 +608,8 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
         if name == "lset" && at == 2 && number(&words[at]).is_some_and(|n| n.abs() > i128::from(i32::MAX)) {
             words[at] = b"1000000".to_vec();
         }
-        // A number below -2^62 is replaced, because the reference's check for an overflow itself overflows
-        // for it, and takes it for a large number.
+        // A number below -2^62 is replaced, because the reference's overflow check itself overflows for
+        // such a number, and then takes it for a large one.
         if name == "bitfield" && number(&words[at]).is_some_and(|n| n < -(1 << 62)) {
             words[at] = b"-4611686018427387904".to_vec();
         }
@@ -628,7 +628,7 @@ pub(super) fn tame(name: &str, words: &mut [Vec<u8>], mortal: bool) {
     }
 }
 
-/// Makes an expiry that is compared with another one unique: of two equal relative expiries the later one
+/// Makes an expiry unique if it is compared with another one. Of two equal relative expiries, the later one
 /// is greater only if a millisecond has passed in between, which is random.
 pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [Vec<u8>]) {
     let compares = |word: &Vec<u8>| {
@@ -643,16 +643,16 @@ pub(super) fn part_expiries(generator: &mut Generator, name: &str, words: &mut [
     }
 }
 
-/// Replaces a relative time below 10,000,000 by a later one, which is still in the future at the end of the
-/// stream, even if the unit is a millisecond.
+/// Replaces a positive relative time below 10,000,000 by a later one, which is still in the future at the end
+/// of the stream, even if the unit is a millisecond.
 fn move_far(word: &mut Vec<u8>) {
     if let Some(near) = number(word).filter(|n| (1..10_000_000).contains(n)) {
         *word = (10_000_000 + near).to_string().into_bytes();
     }
 }
 
-/// Replaces an absolute time that may be past by one far in the future: MSETEX leaves an expired key in
-/// place, and whether RANDOMKEY or SCAN finds it first is random.
+/// Replaces an absolute time that may be past by one far in the future, because MSETEX leaves an expired key
+/// in place, and whether RANDOMKEY or SCAN finds it first is random.
 fn move_past_away(word: &mut Vec<u8>) {
     if number(word).is_some_and(|moment| (1..9_000_000_000_000).contains(&moment)) {
         *word = b"9000000000000".to_vec();

@@ -1,5 +1,5 @@
-//! Arguments of stream commands: small given ids, so that both servers have the same ids, and commands
-//! find existing entries.
+//! Arguments of stream commands. They have small given ids, so that both servers have the same ids, and so
+//! that commands find existing entries.
 //!
 //! Invariant: no id depends on a server's clock, and no reply that is compared byte by byte
 //! contains a time.

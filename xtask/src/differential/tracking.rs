@@ -1,4 +1,4 @@
-//! Two clients that track changes: both servers must send them invalidations of the same keys.
+//! Two clients that track changes. Both servers must send them invalidations of the same keys.
 //!
 //! One client receives all changes (BCAST); the other receives changes of keys that it has read since their
 //! last change, and reads all keys of streams again after each batch. The split of keys into messages depends
@@ -78,15 +78,15 @@ impl Trackers {
             broadcast: pair(&[b"CLIENT", b"TRACKING", b"ON", b"BCAST"])?,
             reader: pair(&[b"CLIENT", b"TRACKING", b"ON"])?,
         };
-        // The first check only reads the keys: no invalidation can have been sent yet.
+        // The first check only reads the keys, because no invalidation can have been sent yet.
         match trackers.look(&[])? {
             Ok(_) => Ok(trackers),
             Err(_) => Err("clients that have just begun to track were told of changes".into()),
         }
     }
 
-    /// Compares the invalidations since the last check, after these commands; returns the number of keys,
-    /// or a difference. For killed clients nothing is compared: they connect again.
+    /// Compares the invalidations since the last check, after these commands; returns the number of keys, or
+    /// a difference. Nothing is compared for killed clients, which connect again.
     pub(super) fn look(&mut self, commands: &[Command]) -> Result<std::result::Result<u64, Untold>> {
         let recent = &commands[commands.len().saturating_sub(RECENT)..];
         let tells_more = recent.iter().any(|command| {

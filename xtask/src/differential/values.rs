@@ -2,8 +2,8 @@
 
 use sluice_base::Rng;
 
-/// Keys by the type that commands mostly create there; few keys, so that commands share them, and some
-/// with unusual bytes.
+/// Keys, ordered by the type of value that commands mostly create under them. There are few keys, so that
+/// commands share them, and some have unusual bytes.
 pub(super) const KEYS: &[&[u8]] = &[
     b"s0",
     b"s1",
@@ -187,8 +187,8 @@ pub(super) fn own_key(rng: &mut Rng, name: &str) -> Vec<u8> {
     text_of(name, rng.below(3))
 }
 
-/// A key for WATCH, of a type other than the stream type: until 9.1.3 the reference does not count a change
-/// of a consumer group as a change of its key.
+/// A key for WATCH, of a type other than the stream type, because until 9.1.3 the reference does not count a
+/// change of a consumer group as a change of its key.
 pub(super) fn watched_key(rng: &mut Rng) -> Vec<u8> {
     let name = ["l", "p", "e", "h", "z"][index(rng, 5)];
     own_key(rng, name)
@@ -217,15 +217,15 @@ pub(super) fn content(rng: &mut Rng) -> Vec<u8> {
         10 => vec![b'z'; 1 + index(rng, 4096)],
         11 => (0..index(rng, 24)).map(|_| (rng.next_u64() & 255) as u8).collect(),
         12 => Vec::new(),
-        // Texts with common parts, for LCS.
+        // These texts have common parts, for LCS.
         13 => (0..index(rng, 60)).map(|_| b"abc"[index(rng, 3)]).collect(),
-        // Integers around the limit of shared ones, and integers with too many digits.
+        // These integers are around the limit of shared integers, or have too many digits.
         14 => pick(rng, &["9998", "9999", "10000", "-1", "1234567890123456789", "-1234567890123456789"]),
         _ => text_of("v", rng.below(6)),
     }
 }
 
-/// An integer: mostly small.
+/// An integer, mostly a small one.
 fn integer(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {
         0 => pick(rng, EDGES),
@@ -252,7 +252,7 @@ fn position(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
         0 => integer(rng),
         1 => text(rng.below(2_000_000)),
-        // Around the maximum string length that the servers are configured with.
+        // These positions are around the maximum string length with which the servers are configured.
         2 => text((1 << 20) - 4 + rng.below(8)),
         3..=4 => format!("-{}", 1 + rng.below(12)).into_bytes(),
         _ => text(rng.below(60)),

@@ -1,4 +1,5 @@
-//! Random commands: from argument trees, with hostile arguments, over few keys so that commands share them.
+//! Random commands, which are drawn from argument trees, with some hostile arguments, and over few keys, so
+//! that commands share them.
 //!
 //! Invariant: a stream is a function only of its seed and of the grammar.
 
@@ -22,8 +23,8 @@ pub(crate) struct Workload<'a> {
     /// The count in the last `numkeys`, `numfields` or `num-vertices`, until an argument is repeated that
     /// often.
     announced: Option<usize>,
-    /// Whether keys of this stream expire: then no command may access keys at random, because accessing
-    /// an expired key deletes it.
+    /// Whether keys of this stream expire. If so, no command may access keys at random, because accessing an
+    /// expired key deletes it.
     mortal: bool,
     /// Whether the stream has commands of more than one client.
     social: bool,
@@ -32,7 +33,7 @@ pub(crate) struct Workload<'a> {
     /// Remaining commands that each of the two sending clients sends while it is subscribed,
     /// before it unsubscribes.
     listens: [usize; 2],
-    /// Whether the command being drawn is about lists: then its integers are mostly indexes of lists.
+    /// Whether the command being drawn is about lists. If so, its integers are mostly indexes of lists.
     of_lists: bool,
     /// Whether the command being drawn is about sorted sets or geo points.
     of_zsets: bool,
@@ -47,9 +48,10 @@ const HOSTILE_CHANCE: u64 = 14;
 const INLINE_CHANCE: u64 = 3;
 /// Chance in percent that a command is followed by one that reads the state of its key.
 const QUESTION_CHANCE: u64 = 8;
-/// Chance in percent that a command sets an expiry at a given time, and is followed by one that reads it.
+/// Chance in percent that a command sets an expiry at a given time, and that the next command reads the
+/// expiry.
 const MOMENT_CHANCE: u64 = 2;
-/// Chance in percent that a command is a transaction.
+/// Chance in percent that a transaction is drawn in place of a single command.
 const TRANSACTION_CHANCE: u64 = 2;
 /// Chance in percent that a command pushes many elements.
 const MANY_CHANCE: u64 = 1;
@@ -80,7 +82,7 @@ const OWN_KEYS: &[(&str, &str)] = &[
 /// Prefixes of the names of commands that scripts do not call. COMMAND is one of them, because a script
 /// sees the sets in its replies as tables whose keys are tables, in the order of their addresses.
 const NOT_IN_SCRIPTS: &[&str] = &["eval", "fcall", "function", "script", "command"];
-/// Maximum draws of a command for a script; if none is suitable, the script calls PING.
+/// Maximum number of draws of a command for a script; if none is suitable, the script calls PING.
 const TRIES: usize = 5;
 /// Chances in percent: first, that a stream has users; second, that the next command in such a stream makes
 /// a client another user.
@@ -177,19 +179,19 @@ impl<'a> Workload<'a> {
         self.mortal
     }
 
-    /// A key that expires at once, and a sleep until it has expired on both servers.
+    /// A command that makes a key expire at once, and a sleep until the key has expired on both servers.
     fn expiry(&mut self) -> Vec<Command> {
         let [expires, sleep] = special::expiry(&mut self.generator);
         if !self.guarded {
             return vec![expires, sleep];
         }
-        // The first client may be a user without the right to DEBUG: the second one, which is `default`,
-        // sends the sleep. The DISCARD ends a transaction of the first client, because commands that it has
-        // queued must not run after the sleep.
+        // The first client may be a user without the right to DEBUG, so the second client, which is
+        // `default`, sends the sleep. The DISCARD ends a transaction of the first client, because commands
+        // that it has queued must not run after the sleep.
         vec![Command::of(vec![b"DISCARD".to_vec()]), expires, Command { client: 1, ..sleep }]
     }
 
-    /// Commands of a client that is subscribed, or begins to be.
+    /// Commands of a client that is subscribed or begins to subscribe.
     fn listening(&mut self, client: usize) -> Option<Vec<Command>> {
         let left = self.listens[client];
         match left {
@@ -218,8 +220,8 @@ impl<'a> Workload<'a> {
         let by_chance = matches!(name.as_str(), "scan" | "randomkey" | "client|pause");
         // Commands about users are sent only in streams in which clients authenticate as users.
         let is_about_users = matches!(name.as_str(), "acl|setuser" | "acl|dryrun" | "acl|getuser");
-        // In streams with users, a PFMERGE with only a target is left out: the reference finds no key in
-        // it, so no rule about keys applies, while ours checks the target.
+        // In streams with users, a PFMERGE with only a target is left out, because the reference finds no key
+        // in it, so no rule about keys applies, while ours checks the target.
         let asks_too_little = name == "pfmerge" && command.words.len() == 2;
         // In streams with several clients, CLIENT PAUSE is left out, because it makes every client wait.
         let pauses = self.social && name == "client|pause";
@@ -231,8 +233,8 @@ impl<'a> Workload<'a> {
             && !(self.mortal && by_chance)
     }
 
-    /// Possibly WATCH, then MULTI, commands, and EXEC or DISCARD; possibly with commands of the other
-    /// client in between.
+    /// A transaction: possibly WATCH, then MULTI, commands, and EXEC or DISCARD. Commands of the other client
+    /// may come in between.
     fn transaction(&mut self) -> Vec<Command> {
         let word = |text: &str| vec![text.as_bytes().to_vec()];
         let mut all = Vec::new();
@@ -243,8 +245,8 @@ impl<'a> Workload<'a> {
         all.push(Command::of(word("MULTI")));
         for _ in 0..self.generator.below(7) {
             let command = self.command();
-            // ACL DELUSER is left out, because a user that is deleted in its own EXEC is a known
-            // difference: docs/compat.md.
+            // ACL DELUSER is left out, because a user that is deleted in its own EXEC is a known difference
+            // (see docs/compat.md).
             if self.grammar.full_name(&command.words) != "acl|deluser" {
                 all.push(command);
             }
@@ -276,7 +278,7 @@ impl<'a> Workload<'a> {
         Command { words, inline, client: 0, listens: false }
     }
 
-    /// The words of a command for a script to call: a command whose reply is compared byte by byte, or
+    /// The words of a command that a script calls. It is a command whose reply is compared byte by byte, or
     /// PING.
     fn command_for_script(&mut self) -> Vec<Vec<u8>> {
         for _ in 0..TRIES {
@@ -344,7 +346,7 @@ impl<'a> Workload<'a> {
         words
     }
 
-    /// Arguments in order; consecutive optional ones in any order.
+    /// Appends the arguments in order, but consecutive optional ones in any order.
     fn sequence(&mut self, arguments: &[Argument], words: &mut Vec<Vec<u8>>) {
         let mut rest = arguments;
         while let Some(first) = rest.first() {
@@ -363,7 +365,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// One argument with its token and its repetitions.
+    /// Appends one argument with its token and its repetitions.
     fn argument(&mut self, argument: &Argument, words: &mut Vec<Vec<u8>>) {
         let mut count = 1;
         if argument.multiple {

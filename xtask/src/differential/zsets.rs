@@ -25,7 +25,7 @@ pub(super) fn value(rng: &mut Rng, name: &str, kind: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// A score: one of few, so that elements share scores; sometimes at the limits of a format.
+/// A score, mostly one of a few, so that elements share scores; sometimes one at the limits of a format.
 fn score(rng: &mut Rng) -> Vec<u8> {
     match rng.below(12) {
         0 => values::value(rng, "", "double"),
@@ -75,7 +75,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
     }
 }
 
-/// The arguments of ZRANDMEMBER: a large negative count would have an endless reply.
+/// The arguments of ZRANDMEMBER, without large negative counts, because their replies would be endless.
 fn random_arguments(generator: &mut Generator) -> Vec<Vec<u8>> {
     let mut words = vec![key(&mut generator.rng)];
     if generator.chance(80) {
@@ -131,8 +131,9 @@ pub(super) fn many(generator: &mut Generator) -> Command {
     Command::of(words)
 }
 
-/// A type and a sorted set in one of the encodings that files have had; valid, because the reference
-/// checks less of it than ours. `text` writes a text, `listpack` and `ziplist` a sequence of elements.
+/// A type and a sorted set in one of the encodings that files have had. It is valid, because the reference
+/// checks less of it than our server does. `text` writes a text, `listpack` and `ziplist` a sequence of
+/// elements.
 pub(super) fn body(
     generator: &mut Generator,
     text: fn(&mut Generator, &[u8]) -> Vec<u8>,

@@ -6,7 +6,7 @@ use crate::error::Result;
 
 /// A member of a tar archive.
 pub(crate) struct Member<'a> {
-    /// The path within the archive, at most 99 bytes; that of a folder ends with a slash.
+    /// The path within the archive, at most 99 bytes; the path of a folder ends with a slash.
     pub(crate) path: String,
     /// The permission bits, such as 0o644.
     pub(crate) mode: u32,
@@ -59,7 +59,7 @@ pub(crate) fn tar_gz(members: &[Member<'_>], date: u64) -> Result<Vec<u8>> {
     gzip(&tar.into_inner()?)
 }
 
-/// Compressed bytes, without a name or a date.
+/// Compresses bytes with gzip; the header has neither a name nor a date.
 pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let writer = flate2::GzBuilder::new().mtime(0);
     let mut writer = writer.write(Vec::new(), flate2::Compression::best());
@@ -74,7 +74,7 @@ pub(crate) fn ar(members: &[(&str, &[u8])], date: u64) -> Result<Vec<u8>> {
         if name.len() > 16 {
             return Err(format!("{name}: the name is too long for an ar archive").into());
         }
-        // Name, date, owner, group, permissions, size: text in fields of fixed width.
+        // The fields are name, date, owner, group, permissions and size, as text of fixed width.
         writeln!(archive, "{name:<16}{date:<12}{:<6}{:<6}{:<8}{:<10}`", 0, 0, "100644", bytes.len())?;
         archive.extend_from_slice(bytes);
         if bytes.len() % 2 == 1 {

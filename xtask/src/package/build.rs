@@ -29,7 +29,7 @@ const CARGO_HOME: &str = "/cargo";
 
 /// Builds the programs for publication, with symbols; returns their folder.
 ///
-/// The programs contain no path of this machine: the paths of sources, crates and outputs of build
+/// The programs contain no path of this machine, because the paths of sources, crates and outputs of build
 /// scripts are replaced, for the Rust compiler and the C compiler.
 pub(crate) fn build_programs() -> Result<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map_or_else(

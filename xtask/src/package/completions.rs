@@ -42,7 +42,7 @@ const CHECKERS: [Checker; 2] = [
     ),
 ];
 
-/// The first line of each completion, after `#compdef` in those of zsh.
+/// The first line of each completion; in that of zsh it follows the line with `#compdef`.
 const HEAD: &str = "# Written by `cargo xtask package` from the directive table and the programs' usage.\n";
 
 /// The directives that are completed.

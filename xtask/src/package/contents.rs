@@ -8,7 +8,7 @@ use crate::shell;
 /// The package of the server.
 pub(super) const SERVER: &str = "sluice-server";
 
-/// The package of other servers' names.
+/// The package that links other servers' names to our programs.
 pub(super) const COMPAT: &str = "sluice-compat";
 
 /// One package, for both formats.
@@ -144,7 +144,7 @@ fn documents(build: &Build) -> Result<Vec<Entry>> {
     ])
 }
 
-/// The entries of the package of other servers' names.
+/// The entries of the package that links other servers' names to our programs.
 pub(super) fn compat() -> Vec<Entry> {
     let mut entries = Vec::new();
     for other in ["redis", "valkey"] {

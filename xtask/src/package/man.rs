@@ -53,7 +53,7 @@ fn head(name: &str, section: u8, about: &str, build: &Build) -> String {
 
 /// The date of a time as `2026-11-26`, in UTC.
 fn day(seconds: u64) -> String {
-    // Days since the first of March of the year 0, so that the leap day is the last of a year.
+    // Days are counted from the first of March of the year 0, so that the leap day is the last of a year.
     let days = seconds / 86_400 + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;

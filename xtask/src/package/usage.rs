@@ -26,8 +26,8 @@ pub(super) fn server_options() -> Vec<ServerOption> {
     lines.collect()
 }
 
-/// Lines of the server's help from the first that begins with `from` to the last before one that begins
-/// with `to`, or to the end.
+/// Lines of the server's help, from the first line that begins with `from` up to the line before one that
+/// begins with `to`, or up to the end.
 pub(super) fn server_part(from: &str, to: Option<&str>) -> Vec<&'static str> {
     let lines = SERVER_HELP.lines().skip_while(|line| !line.starts_with(from));
     lines.take_while(|line| to.is_none_or(|to| !line.starts_with(to))).collect()

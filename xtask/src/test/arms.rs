@@ -52,7 +52,7 @@ pub(crate) const IO_THREADS: &str = "iothreads";
 
 /// Every arm but the default configuration, which a plain `cargo test` runs.
 pub(crate) const ARMS: [Arm; 8] = [
-    // The combination of the least related switches: threads, rings between them that are full after two
+    // This arm combines the least related switches: threads, rings between them that are full after two
     // messages, and io_uring.
     Arm {
         name: "together",
@@ -82,7 +82,7 @@ pub(crate) const ARMS: [Arm; 8] = [
         environment: &[(ARGUMENTS, "--event-loop io_uring")],
         modules: &[ANY_WAY, OF_IO_THREADS],
     },
-    // The main thread keeps a varying number of connections.
+    // In this arm, the main thread keeps a varying number of connections.
     Arm {
         name: "kept",
         environment: &[
@@ -92,7 +92,7 @@ pub(crate) const ARMS: [Arm; 8] = [
         modules: &[ANY_WAY, OF_IO_THREADS],
     },
     Arm { name: "poll", environment: &[(ARGUMENTS, "--event-loop poll")], modules: &[ANY_WAY] },
-    // Replies wait for an intentionally slow log.
+    // In this arm, replies wait for an intentionally slow log.
     Arm {
         name: "slow-log",
         environment: &[(ARGUMENTS, "--appendonly yes --appendfsync always"), ("SLUICE_TEST_FSYNC_US", "500")],
@@ -113,7 +113,8 @@ pub(super) fn by_name(name: &str) -> Result<&'static Arm> {
 }
 
 impl Arm {
-    /// The arm's tests as filters of the harness: each is the beginning of a name, a module.
+    /// Filters of the harness for the arm's tests; each filter is a module, with which the tests' names
+    /// begin.
     pub(super) fn filters(&self) -> Vec<String> {
         self.modules.iter().flat_map(|modules| modules.iter()).map(|module| format!("{module}::")).collect()
     }

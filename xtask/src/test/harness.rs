@@ -1,10 +1,10 @@
 //! Runs a test program and parses the output of its harness, line by line: results, duration of each
 //! test, skipped parts.
 //!
-//! The harness of stable Rust does not report durations. It reports the end of each test,
-//! starts tests in the order of their names, and keeps a fixed number running: a test starts
-//! when an earlier one ends. So the starts follow from the ends. The duration is elapsed time
-//! while other tests ran, exact to about a millisecond.
+//! The harness of stable Rust does not report durations. It reports the end of each test, starts tests in the
+//! order of their names, and keeps a fixed number of tests running, so a test starts when an earlier one
+//! ends. So the starts follow from the ends. The duration is elapsed time while other tests ran, exact to
+//! about a millisecond.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -73,12 +73,12 @@ pub(super) fn run(run: &Run) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The duration of each test, from the ends; `threads` of them ran in parallel.
+/// The duration of each test, computed from the ends of the tests, of which `threads` ran in parallel.
 fn durations(ends: &[(Duration, String)], threads: usize) -> Vec<(Duration, String)> {
     let mut by_name: Vec<&(Duration, String)> = ends.iter().collect();
     by_name.sort_by(|a, b| a.1.cmp(&b.1));
     let taken = by_name.iter().enumerate().map(|(at, (end, name))| {
-        // The first tests start at once, each further one when another has ended.
+        // The first tests start at once, and each further test starts when another one has ended.
         let start =
             at.checked_sub(threads).and_then(|ended| ends.get(ended)).map_or(Duration::ZERO, |end| end.0);
         (end.saturating_sub(start), name.clone())
@@ -159,7 +159,7 @@ impl Reader {
         (!result.starts_with("ok") && !result.starts_with("ignored")).then_some(line)
     }
 
-    /// Whether the program has a `main` of its own: then it counts as one test.
+    /// Whether the program has a `main` of its own. If so, it counts as one test.
     fn is_without_harness(&self) -> bool {
         !self.is_of_harness
     }

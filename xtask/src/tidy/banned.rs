@@ -12,7 +12,7 @@ struct Ban {
     instead: &'static str,
 }
 
-/// Automation and test support: not part of the product.
+/// Automation and test support, which are not part of the product.
 const DEVELOPMENT: &[&str] =
     &["xtask/", "fuzz/", "e2e/", "bench/", "crates/testbase/", "crates/testkit/", "crates/sim/"];
 
@@ -37,8 +37,8 @@ const FILES: &[&str] = &[
     "crates/storage/",
 ];
 
-/// Files that may open and use connections: a connected socket of the server is a `net::Stream`. The
-/// sockets of signals and of the supervisor are no connections to a peer.
+/// Files that may open and use connections. Elsewhere in the server, a connected socket is a `net::Stream`.
+/// The sockets of signals and of the supervisor are no connections to a peer.
 const STREAMS: &[&str] = &[
     "crates/server/src/net/",
     "crates/daemon/src/signals.rs",
@@ -58,8 +58,8 @@ const SIGNAL_STACKS: &[&str] = &["crates/server/src/threads.rs", "crates/daemon/
 /// The advice for code that starts a thread.
 const THREAD: &str = "a row of `Thread` in crates/server/src/threads.rs, and its `start`";
 
-/// Files of the engine that execute commands, or are its public interface. All others get a `Core`, which
-/// cannot run a command, and leave further steps to the caller. Code that replays a log is in the list
+/// Files of the engine that execute commands, or are its public interface. All other files get a `Core`,
+/// which cannot run a command, and leave further steps to the caller. Code that replays a log is in the list
 /// because it creates an engine, and the driver of a link because it has one.
 const EXECUTION: &[&str] = &[
     "crates/engine/src/engine",
@@ -128,13 +128,13 @@ const BANS: &[Ban] = &[
     Ban { word: "thread::spawn", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::scope", allowed: THREADS, instead: THREAD },
     Ban { word: "thread::Builder", allowed: THREADS, instead: THREAD },
-    // The word finds `std::thread::Builder`, however it was imported: no other builder has a constructor
-    // with this path.
+    // The word finds `std::thread::Builder`, however it was imported, because no other builder has a
+    // constructor with this path.
     Ban { word: "Builder::new", allowed: THREADS, instead: THREAD },
     Ban { word: "SignalStack::install", allowed: SIGNAL_STACKS, instead: THREAD },
     Ban { word: "sched_setaffinity", allowed: &["crates/server/src/threads/affinity.rs"], instead: THREAD },
-    // These two words are banned instead of `std::thread`, because `std::thread::panicking` may be called
-    // everywhere: it starts no thread.
+    // These two words are banned instead of `std::thread`, because `std::thread::panicking`, which starts no
+    // thread, may be called everywhere.
     Ban {
         word: "std::thread::sleep",
         allowed: IMPURE,

@@ -1,10 +1,10 @@
-//! Circles of files, by ratchet: files of a crate that import each other, directly or through others.
-//! None of the files of a circle can be understood, tested or moved without the others.
+//! Counts circles of files, by ratchet. The files of a circle belong to one crate and import each other,
+//! directly or through others. None of them can be understood, tested or moved without the others.
 //!
-//! An *arrow* leads from a file that names an item to the file that defines the item, whatever re-exports
-//! lie between. A *circle* is a strongly connected component of these arrows with more than one file.
-//! `[circles]` of the ratchet holds, for each crate, the number of files of its largest circle
-//! (`crates/NAME::largest`) and of all its circles (`crates/NAME::all`): both may only fall.
+//! An *arrow* leads from a file that names an item to the file that defines the item, whatever re-exports lie
+//! between. A *circle* is a strongly connected component of these arrows with more than one file. `[circles]`
+//! of the ratchet holds, for each crate, the number of files of its largest circle (`crates/NAME::largest`)
+//! and of all its circles (`crates/NAME::all`); both numbers may only fall.
 //!
 //! Only product code counts: code and modules with `#[cfg(test)]` are left out. `circles/names.rs`
 //! defines arrows, and lists what the program cannot see.
@@ -22,7 +22,7 @@ use crate::error::Result;
 pub(super) use arrow::{Arrow, components};
 use names::Crate;
 
-/// Maximum files in circles.
+/// Maximum number of files in circles.
 pub(super) const CIRCLES: Section = Section {
     name: "circles",
     about: "Files that import each other in a circle: of the largest one, of all.",

@@ -10,7 +10,7 @@ const WIDTH_MAX: usize = 110;
 /// Beginnings of comments, and of their paragraphs, that can only be read together with the text above.
 const LEANING: [&str; 4] = ["The same", "Those of", "It is.", "It does."];
 
-/// Comments that are too wide, and comments that depend on their neighbours. Diagrams and tables may
+/// Finds comments that are too wide, and comments that depend on their neighbours. Diagrams and tables may
 /// have any width.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     sources.iter().flat_map(|source| wide_lines(source).into_iter().chain(leaning_lines(source))).collect()

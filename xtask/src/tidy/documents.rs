@@ -18,8 +18,8 @@ const GENERATED: [&str; 4] = ["fields", "metrics", "directives", "suite"];
 const WORDS_MAX: [(&str, usize); 4] =
     [("README.md", 600), ("CHANGELOG.md", 1600), ("docs/compat.md", 9000), ("docs/performance.md", 2000)];
 
-/// Cells, tables and documents among `files` that are too long. Tables are checked in `docs/` and in the
-/// documents of [`WORDS_MAX`].
+/// Finds cells, tables and documents among `files` that are too long. Tables are checked in `docs/` and in
+/// the documents of [`WORDS_MAX`].
 pub(super) fn check(root: &Path, files: &[String]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for name in files.iter().filter(|name| name.ends_with(".md")) {

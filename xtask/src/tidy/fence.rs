@@ -55,7 +55,7 @@ fn unsafe_lines(source: &Source) -> Vec<usize> {
     (0..source.code.len()).collect::<Vec<_>>().iter().filter(has).copied().collect()
 }
 
-/// The missing comment at the use of `unsafe` on `line`, if any.
+/// A finding if the use of `unsafe` on `line` lacks its comment.
 fn check_use(source: &Source, line: usize) -> Option<Finding> {
     let code = &source.code[line];
     let at = words(code, "unsafe").next()?;

@@ -1,10 +1,10 @@
-//! Limits the visible fields of structures: a type with many fields that other modules may access should
-//! be several types.
+//! Limits the visible fields of structures, because a type with many fields that other modules may access
+//! should be several types.
 //!
 //! Counts the named fields that are visible outside of their type's own module (`pub`, `pub(crate)`,
 //! `pub(super)`) in the product's crates, without tests. A record of values that is created and read as a
-//! whole, such as the facts for INFO, is no state: the ratchet lists it with a reason. Counts above the
-//! limit are listed there too, and may only fall.
+//! whole, such as the facts for INFO, is no state, so the ratchet lists it with a reason. Other counts above
+//! the limit are listed there, too, and may only fall.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use super::source::Source;
 use crate::error::Result;
 use crate::table::read_table;
 
-/// Maximum fields of a structure that are visible to other modules.
+/// Maximum number of fields of a structure that are visible to other modules.
 const FIELDS: Section = Section {
     name: "fields",
     about: "Structures with more visible fields than the limit.",

@@ -7,7 +7,8 @@ use super::finding::Finding;
 use super::ratchet::{Counts, Section};
 use super::source::{Source, is_word};
 
-/// File names that describe no subject: a backtrace, a tab and a review show only the name of a file.
+/// File names that describe no subject, although a backtrace, a tab and a review show only the name of a
+/// file.
 const MECHANISMS: [&str; 3] = ["steps.rs", "util.rs", "helpers.rs"];
 
 /// Files with such a name, counted by name.

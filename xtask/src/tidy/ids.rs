@@ -3,8 +3,8 @@
 //!
 //! An id with a dash (one of the letters Q, T, C, M, R, D, U) counts everywhere. An id without a dash counts
 //! in the documents of `crates/evloop`; in the sources there, and under `bench`, only an id with the letter E
-//! counts. The name of a function can cite, too: a name that begins with `io_` cites ids with a dash, one
-//! that begins with `ev_` ids without a dash.
+//! counts. The name of a function can cite, too. A name that begins with `io_` cites ids with a dash, and one
+//! that begins with `ev_` cites ids without a dash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

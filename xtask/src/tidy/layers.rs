@@ -14,7 +14,7 @@ use crate::table::read_table;
 /// The file of the table.
 const TABLE: &str = "docs/layers.toml";
 
-/// Features with test support: no build of a product may enable them.
+/// Features with test support, which no build of a product may enable.
 const TEST_FEATURES: &[&str] = &["sim"];
 
 /// One crate of the table.
@@ -99,7 +99,7 @@ fn check_table(layers: &BTreeMap<String, Layer>) -> Vec<Finding> {
     findings
 }
 
-/// The fault in crate `name`'s import of `imported`, another crate of the workspace, if there is one.
+/// The fault, if any, in the import of `imported`, another crate of the workspace, by the crate `name`.
 fn check_import(
     layers: &BTreeMap<String, Layer>,
     name: &str,

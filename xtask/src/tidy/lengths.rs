@@ -10,8 +10,8 @@ use super::source::Source;
 use crate::error::Result;
 use crate::table::read_table;
 
-/// Maximum lines of a function, from `fn` to its closing brace. Tests are exempt, because they
-/// are lists of cases.
+/// Maximum number of lines of a function, from `fn` to its closing brace. Tests are exempt, because they are
+/// lists of cases.
 const FUNCTIONS: Section = Section {
     name: "functions",
     about: "Functions with more lines than the limit.",
@@ -20,7 +20,7 @@ const FUNCTIONS: Section = Section {
     advice: "split the function",
 };
 
-/// Maximum lines of a file, without its tests.
+/// Maximum number of lines of a file, without its tests.
 const FILES: Section = Section {
     name: "files",
     about: "Files with more lines than the limit.",

@@ -1,11 +1,11 @@
 //! Methods: the number of methods of one type, and the files of one type that call each other
 //! in a circle.
 //!
-//! A type with methods in many files leaves no trace in the imports: each file calls `self.name()`. So
-//! the methods of a type are counted over all files of its crate (`[methods]` of the ratchet). The calls
-//! `self.name()` and `Self::name()` from one file's methods to another file's are arrows, and the files
-//! of their largest circle are counted (`[calls]`). Only inherent methods of the product's code count:
-//! the number of a trait's methods is given by the trait, and tests are left out.
+//! A type with methods in many files leaves no trace in the imports, because each file calls `self.name()`.
+//! So the methods of a type are counted over all files of its crate (`[methods]` of the ratchet). The calls
+//! `self.name()` and `Self::name()` from one file's methods to another file's are arrows, and the files of
+//! their largest circle are counted (`[calls]`). Only inherent methods of the product's code count. The
+//! methods of traits are left out, because the trait determines their number, and so are tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::ratchet::{Counts, Section};
 use super::source::{Source, Token};
 use crate::error::Result;
 
-/// Maximum methods of a type.
+/// Maximum number of methods of a type.
 pub(super) const METHODS: Section = Section {
     name: "methods",
     about: "Types with more methods than the limit: crate::Type = methods.",
@@ -24,7 +24,7 @@ pub(super) const METHODS: Section = Section {
     advice: "give what has state of its own a type of its own",
 };
 
-/// Maximum files of one type that call each other in a circle.
+/// Maximum number of files of one type that call each other in a circle.
 pub(super) const CALLS: Section = Section {
     name: "calls",
     about: "Files of one type whose methods call each other in a circle through `self`: crate::Type = files of the largest.",

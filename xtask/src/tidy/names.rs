@@ -1,7 +1,7 @@
-//! One name for one type: a name that several types of the product share cannot be searched for.
+//! Finds names that several types of the product share, because such a name cannot be searched for.
 //!
-//! Counts declarations of structures, enumerations, unions and traits in the sources of the product's
-//! crates, of any visibility, without tests. Two types may share a name: two drivers, two parsers.
+//! Counts declarations of structures, enumerations, unions and traits in the sources of the product's crates,
+//! of any visibility, without tests. Two types may share a name, for example two drivers or two parsers.
 //! Associated types and aliases are not counted.
 
 use std::collections::BTreeMap;

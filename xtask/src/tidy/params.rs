@@ -18,7 +18,7 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("latency-tracking-info-percentiles", "latency_percentiles"),
     ("oom-score-adj-values", "oom_score_adj_values"),
 ];
-/// Parameters that the crate itself uses: this one guards CONFIG SET.
+/// Parameters that the crate itself uses; `enable-protected-configs` guards CONFIG SET.
 const OWN: &[&str] = &["enable-protected-configs"];
 
 /// Every parameter without a mark (`later`, `ignored`) must be named in product code.

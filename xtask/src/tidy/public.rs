@@ -1,14 +1,15 @@
-//! Public items that are not used outside their crate: each is an interface that readers must understand.
+//! Finds public items that are not used outside of their crate, because readers must understand each
+//! interface.
 //!
 //! The program reads words, not meaning: an item is used when its name occurs as a word in the code of a
-//! crate that imports the item's crate, or in the code of its own crate's programs. A type is also used
-//! when a public signature of its own crate names it, because then it must be public. So another use of the
-//! same word can hide an unused item, but an item that is reported has no user. Items that only tests use
-//! are listed in `[tested]` of `docs/layers.toml`, with what they show the tests; items that only examples
-//! and benchmarks use in `[shown]`, with the file; `[public]` lists items that are public without any user,
-//! with the reason. A crate that `docs/layers.toml` marks `waits` has no user yet, a crate marked `rebuilt`
-//! is left out until it has been rebuilt; a mark that hides nothing must be removed. A crate marked
-//! `closed` has no public module: there the compiler finds unused items.
+//! crate that imports the item's crate, or in the code of its own crate's programs. A type is also used when
+//! a public signature of its own crate names it, because then it must be public. So another use of the same
+//! word can hide an unused item, but an item that is reported has no user. Items that only tests use are
+//! listed in `[tested]` of `docs/layers.toml`, with what they show to the tests; items that only examples and
+//! benchmarks use in `[shown]`, with the file; `[public]` lists items that are public without any user, with
+//! the reason. A crate that `docs/layers.toml` marks `waits` has no user yet, and a crate marked `rebuilt` is
+//! left out until it has been rebuilt; a mark that hides nothing must be removed. A crate marked `closed` has
+//! no public module: there the compiler finds unused items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -200,9 +201,9 @@ fn unused_in(name: &str, sources: &[Source]) -> Vec<Unused> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Function,
-    /// A type, a constant, a static: a signature may need it.
+    /// A type, a constant or a static, which a signature may need.
     Named,
-    /// A module: its items are used by their paths, or count again where they are re-exported.
+    /// A module, whose items are used by their paths, or count again where they are re-exported.
     Module,
 }
 

@@ -28,7 +28,8 @@ pub(super) fn check(root: &Path, sources: &[Source]) -> Result<Vec<Finding>> {
     Ok(compare(&measure(sources), &read(root)?))
 }
 
-/// The section with the current rows: a row that exceeds its crate by more than the slack is lowered.
+/// The section with the current rows, in which a row that exceeds its crate by more than the slack is
+/// lowered.
 pub(super) fn tightened(root: &Path, sources: &[Source]) -> Result<String> {
     let now = measure(sources);
     let mut text = String::from(

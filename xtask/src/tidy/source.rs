@@ -1,8 +1,8 @@
 //! A Rust file for the checks: its code with comments and literals blanked, and its comments separately.
 //!
 //! Invariants: (1) `code` has as many lines as the file, and each of its characters keeps its line and
-//! column, so a location found there is a location in the file; (2) the scanner knows just enough of Rust
-//! to distinguish code from comments, strings, raw strings and character literals: it is no parser, and its
+//! column, so a location found there is a location in the file; (2) the scanner knows just enough of Rust to
+//! distinguish code from comments, strings, raw strings and character literals. It is no parser, and its
 //! result for a file that does not compile is unspecified.
 
 /// One file, separated into code and comments.
@@ -80,8 +80,8 @@ impl Source {
         }
     }
 
-    /// The line on which the item that starts at `first` ends: at its `;` or at the brace that
-    /// closes its first one.
+    /// The line on which the item that starts at `first` ends: at its `;` or at the brace that closes its
+    /// first brace.
     fn end_of_item(&self, first: usize) -> usize {
         let mut depth = 0_usize;
         for (line, code) in self.code.iter().enumerate().skip(first) {

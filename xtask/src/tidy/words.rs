@@ -73,7 +73,7 @@ pub(super) fn print(sources: &[Source], only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The broken rules: for each, the rule, the file, the first line of the comment, and the sentence.
+/// Each violation of a rule: the rule, the file, the first line of the comment, and the sentence.
 fn broken(sources: &[Source]) -> impl Iterator<Item = (&'static str, &str, usize, String)> {
     sources.iter().flat_map(|source| {
         comments(source).into_iter().flat_map(move |comment| {
@@ -113,7 +113,8 @@ fn rules_broken(sentence: &str, opens_doc: bool) -> Vec<&'static str> {
     broken
 }
 
-/// Whether a comment of a few words repeats the name of its item: it has no word that the name lacks.
+/// Whether a comment of a few words only repeats the name of its item, that is, has no word that the name
+/// lacks.
 fn repeats(text: &str, name: &str) -> bool {
     let words: Vec<&str> = text
         .split(|letter: char| !letter.is_alphanumeric() && letter != '\'')
@@ -195,7 +196,7 @@ fn comments(source: &Source) -> Vec<Comment> {
                 last.text.push_str(text);
             }
             _ => {
-                // A later paragraph belongs to the same comment: its first sentence is not the first
+                // A later paragraph belongs to the same comment, so its first sentence is not the first
                 // sentence of a doc comment.
                 let is_first = index == 0 || !source.comments[index - 1].starts_with(marker);
                 let is_doc = marker == "///" && is_first;
@@ -209,8 +210,8 @@ fn comments(source: &Source) -> Vec<Comment> {
     found
 }
 
-/// The sentences of a text: they end with a full stop, a question mark or an exclamation mark, and white
-/// space.
+/// The sentences of a text. Each ends with a full stop, a question mark or an exclamation mark, followed by
+/// white space.
 fn sentences(text: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for word in text.split_whitespace() {

@@ -3,9 +3,9 @@
 //!
 //! Order: the segments, then the reply that a thread produces, then the outbox.
 //!
-//! Invariants: (1) the positions of the segments never fall, because `Session::durable_at` does not; so
-//! the segments that may be sent are a prefix, and a client is sent its output in order; (2) there is no
-//! segment without bytes.
+//! Invariants: (1) the positions of the segments never decrease, because `Session::durable_at` does not. So
+//! the segments that may be sent are always a prefix, and a client receives its output in order; (2) no
+//! segment is empty.
 
 use crate::slow_reads::Producing;
 use sluice_base::heap;
@@ -23,8 +23,8 @@ pub struct FrontOutput {
 }
 
 impl FrontOutput {
-    /// Appends output that must not be sent before `needs` is durable. Returns whether that began
-    /// a new segment.
+    /// Appends output that must not be sent before position `needs` of the append-only file is durable.
+    /// Returns whether a new segment was begun.
     pub fn push(&mut self, needs: u64, mut output: Outbox) -> bool {
         match self.segments.back_mut() {
             _ if output.is_empty() => false,
@@ -53,7 +53,7 @@ impl FrontOutput {
         !self.segments.is_empty()
     }
 
-    /// Whether nothing precedes the outbox.
+    /// Whether no output precedes the outbox.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty() && self.producing.is_none()
     }

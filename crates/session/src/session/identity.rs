@@ -1,15 +1,15 @@
-//! The user that a client is to act as, on the way to the client's session.
+//! The user as which a client is to act, on the way to the client's session.
 
 use sluice_acl::{User, Users};
 use std::sync::Arc;
 
-/// The user that a client is to act as: [`super::Caller::act_as`] puts it into the session.
+/// The user as which a client is to act; [`super::Caller::act_as`] puts it into the session.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The user, as it is defined now.
+    /// The user in its present definition.
     pub(crate) user: Arc<User>,
-    /// The client has authenticated, or connected while no password was required. Otherwise the user is
-    /// `default`, as which the client may act only while `default` is open, or the client's user was
+    /// The client has authenticated, or connected while no password was required. If not, then either the
+    /// user is `default` and the client may act as it only while `default` is open, or the client's user was
     /// deleted.
     pub(crate) is_authenticated: bool,
 }
@@ -33,7 +33,7 @@ impl Identity {
     }
 }
 
-/// Whether any connection may act as this user, which is the default user.
+/// Whether any connection may act as the default user, because it is enabled and needs no password.
 pub fn is_open(default_user: &User) -> bool {
     default_user.is_nopass() && default_user.is_enabled()
 }

@@ -1,8 +1,8 @@
 //! A client as one line of text: CLIENT LIST, CLIENT INFO and the log.
 //!
-//! Sizes are what this server holds: `rbs` is the memory of the replies that are not handed to the socket
-//! yet, and `rbp` is the largest amount of replies that was handed over at once lately, or that waits to be.
-//! While a part of what was handed over is not sent yet, all unsent output counts as `omem`.
+//! Sizes are what this server holds. `rbs` is the memory of the replies that are not handed to the socket
+//! yet. `rbp` is the largest amount of replies that was handed over at once lately, or that waits to be
+//! handed over. While a part of the replies handed over is not sent yet, all unsent output counts as `omem`.
 
 use crate::{Caller, Closing, Medium, Session};
 use sluice_resp::Protocol;
@@ -21,7 +21,7 @@ pub struct CommandUnderWay {
     pub outbox_capacity: usize,
 }
 
-/// Tables outside of the session from which a line shows facts.
+/// Tables outside of the session whose contents the line shows, too.
 #[derive(Clone, Copy)]
 pub struct LineSources<'a> {
     /// Clients and the keys that they watch.
@@ -31,7 +31,7 @@ pub struct LineSources<'a> {
 }
 
 impl Session {
-    /// Appends the line, without a line end. `running` has the sizes of a session that runs a command.
+    /// Appends the line, without a line end. `running` has the sizes for a session that is running a command.
     pub fn push_line(
         &self,
         now_s: i64,
@@ -64,8 +64,8 @@ impl Session {
         );
     }
 
-    /// The client as a log line shows it; with `hides`, `*redacted*` replaces the names of the client and
-    /// of its user.
+    /// The client as a log line shows it. If `hides` is `true`, `*redacted*` replaces the names of the client
+    /// and of its user.
     pub fn short_line(&self, hides: bool) -> String {
         let caller = &self.caller;
         let hidden = std::borrow::Cow::Borrowed("*redacted*");
@@ -155,7 +155,7 @@ impl Session {
             + self.in_flight
     }
 
-    /// One letter for each property that is set, `N` for none: the FLAGS filter compares them.
+    /// One letter for each property that is set, or `N` if none is. The FLAGS filter compares these letters.
     pub fn flag_letters(&self, of: LineSources<'_>) -> String {
         let caller = &self.caller;
         let flags = &caller.flags;
@@ -205,7 +205,8 @@ impl Caller {
     }
 }
 
-/// A label as the line shows it: up to the first zero byte, because the bytes after it were not checked.
+/// A label as the line shows it. It ends before the first zero byte, because the bytes from there on were not
+/// checked.
 fn label(label: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(sluice_commands::until_zero(label))
 }

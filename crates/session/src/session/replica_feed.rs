@@ -9,15 +9,15 @@ use sluice_replication::{Backlog, FullSyncs, NextPiece, SnapshotProgress, Spoole
 pub enum FeedResult {
     /// The snapshot is still readable, or no longer needed.
     Well,
-    /// The snapshot has ended early: the replica has to ask for another.
+    /// The snapshot has ended early, so the replica has to ask for another one.
     Failed,
 }
 
 /// Result of queueing a part of the stream for a replica.
 pub enum StreamTaken {
-    /// Number of bytes queued; 0 if there was nothing to queue, or no room.
+    /// Number of bytes queued; 0 if there was nothing to queue or no room for it.
     Bytes(u64),
-    /// The stream kept for the replica has ended: the replica has to ask for a new synchronisation.
+    /// The stream kept for the replica has ended, so the replica has to ask for a new synchronisation.
     Failed,
 }
 
@@ -27,8 +27,8 @@ impl Session {
         self.feed.is_some() || self.caller.replica_state().is_some_and(|replica| replica.snapshot_queued > 0)
     }
 
-    /// Queues pieces of the snapshot until `AHEAD_BYTES` are queued or no piece is available, and after the
-    /// last piece the trailer, if there is one. If the replica needs the length first, nothing is queued
+    /// Queues pieces of the snapshot until `AHEAD_BYTES` are queued or no piece is available. After the last
+    /// piece, the trailer follows if there is one. If the replica needs the length first, nothing is queued
     /// before the snapshot is complete.
     pub fn feed_on(&mut self, syncs: &mut FullSyncs, now: Now) -> FeedResult {
         let Some(feed) = &mut self.feed else { return FeedResult::Well };
@@ -66,7 +66,7 @@ impl Session {
         FeedResult::Well
     }
 
-    /// Ends the snapshot, of which every piece is queued now.
+    /// Ends the snapshot, all pieces of which are queued now.
     fn end_feed(&mut self, syncs: &mut FullSyncs, now: Now) {
         let Some(mut feed) = self.feed.take() else { return };
         syncs.leave(&feed.source);
@@ -137,8 +137,8 @@ impl Session {
         StreamTaken::Bytes(replica.next.saturating_sub(from))
     }
 
-    /// Whether the replica has a position in the stream and cannot take the stream yet, because it
-    /// takes a snapshot.
+    /// Whether the replica has a position in the stream but cannot receive the stream yet, because it is
+    /// receiving a snapshot.
     pub fn waits_for_snapshot(&self) -> bool {
         let state = self.caller.replica_state();
         state.is_some_and(|replica| {
@@ -147,5 +147,6 @@ impl Session {
     }
 }
 
-/// No further piece of a snapshot is queued while at least this many bytes of it are queued and not sent.
+/// No further piece of a snapshot is queued while at least this many bytes of the snapshot are queued but not
+/// sent.
 const AHEAD_BYTES: usize = 4 << 20;

@@ -1,10 +1,10 @@
-//! The table of sessions. A session has a slot of the table, which another client may get when the session
-//! has ended.
+//! The table of sessions. Each session has a slot of the table, which another client's session may get after
+//! the first one has ended.
 
 use super::Session;
 use sluice_base::{ClientId, SessionKey, heap};
 
-/// Numbers of sessions, sessions that execute included.
+/// Numbers of sessions, including sessions that are executing a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounts {
     /// Number of all sessions.
@@ -37,13 +37,13 @@ impl Sessions {
         heap::vec(&self.slots) + heap::vec(&self.free) + self.iter().map(Session::footprint).sum::<usize>()
     }
 
-    /// Number of sessions, one that executes included.
+    /// Number of sessions, including one that is executing a command.
     #[allow(clippy::len_without_is_empty, reason = "nobody asks whether there are none")]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// The numbers of sessions.
+    /// The number of all sessions, and of those with priority.
     pub fn counts(&self) -> SessionCounts {
         SessionCounts { all: self.count, priority: self.priority }
     }
@@ -79,7 +79,7 @@ impl Sessions {
         self.slots.get(key.slot as usize).is_some_and(|slot| slot.live && slot.generation == key.generation)
     }
 
-    /// The session, to change; `None` if it has ended, or executes right now.
+    /// The session, for a change; `None` if it has ended, or executes right now.
     #[inline]
     pub fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
         let slot = self.slots.get_mut(key.slot as usize)?;
@@ -116,23 +116,23 @@ impl Sessions {
         Some(session)
     }
 
-    /// All sessions except one that executes, in no order. O(slots).
+    /// All sessions, in no particular order, except one that is executing. O(slots).
     pub fn iter(&self) -> impl Iterator<Item = &Session> {
         self.slots.iter().filter_map(|slot| slot.session.as_deref())
     }
 
-    /// All sessions except one that executes, to change.
+    /// All sessions, for changes, except one that is executing.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
         self.slots.iter_mut().filter_map(|slot| slot.session.as_deref_mut())
     }
 
-    /// Number of slots, used or free; the slot of each session is below it.
+    /// Number of slots, used or free; the slot index of each session is smaller.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// The session in a slot, for loops over all slots that stop and continue later; `None` if the slot is
-    /// free, or its session executes right now.
+    /// The session in a slot, for loops over all slots that are interrupted and continue later; `None` if the
+    /// slot is free, or its session executes right now.
     #[inline]
     pub fn in_slot(&mut self, slot: usize) -> Option<&mut Session> {
         self.slots.get_mut(slot)?.session.as_deref_mut()

@@ -18,22 +18,22 @@ pub struct Transaction {
     denied_while_loading: usize,
     /// Number of queued commands that may not run while the data set is stale.
     denied_while_stale: usize,
-    /// Database that the queued commands will have selected; `None` for the client's own.
+    /// Database that will be selected after the queued commands; `None` if they select none.
     selected_db: Option<usize>,
-    /// Slots of the queued commands: a cluster routes EXEC by them.
+    /// Slots of the queued commands, by which a cluster routes EXEC.
     pub route: QueueRoute,
     /// A command was rejected: EXEC will run none of the queued commands.
     pub aborted: bool,
 }
 
-/// Slots of the queued commands, as far as they were queued before the transaction was aborted.
+/// Slots of the queued commands; commands after the one that aborted the transaction are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueRoute {
-    /// Number of queued commands that are counted here, from the first on.
+    /// Number of queued commands that are included here, counted from the first one.
     pub commands: usize,
     /// Slot of the first queued command that has one, by its keys or shard channels; `None` if none has.
     pub slot: Option<u16>,
-    /// The keys and shard channels are in more than one slot.
+    /// The keys and shard channels belong to more than one slot.
     pub crosses: bool,
     /// A command of sharded publish/subscribe is queued.
     pub has_shard_pubsub: bool,
@@ -42,7 +42,7 @@ pub struct QueueRoute {
 }
 
 impl QueueRoute {
-    /// Adds the keys of a command, all of them in this slot.
+    /// Adds a command all of whose keys are in this slot.
     pub fn add(&mut self, slot: u16) {
         self.crosses |= *self.slot.get_or_insert(slot) != slot;
     }
@@ -86,13 +86,14 @@ impl Transaction {
             + self.prepared.capacity() * size_of::<Prepared>()
     }
 
-    /// Database in which the next queued command will run; `None` for the client's own.
+    /// Database in which the next queued command will run; `None` if that is the database that the client had
+    /// selected before.
     pub fn selected_db(&self) -> Option<usize> {
         self.selected_db
     }
 
-    /// Notes that a SELECT was queued. After a rejected command the transaction is aborted, and
-    /// SELECT changes nothing.
+    /// Notes that a SELECT was queued. Does nothing if an earlier command was rejected, because the
+    /// transaction is then aborted.
     pub fn select(&mut self, db: usize) {
         if !self.aborted {
             self.selected_db = Some(db);

@@ -1,4 +1,5 @@
-//! Appending to one file: what is written, what is durable, and what remains after an error of the disk.
+//! Appends blocks to one file, and keeps track of what is written, what is durable, and what remains after a
+//! disk error.
 //!
 //! ```text
 //!             write fails                      sync fails
@@ -7,10 +8,10 @@
 //! ```
 //!
 //! Invariants: (1) blocks are written whole and in order: if a failed write leaves a part of a block, the
-//! part is cut off again, so that the file ends with a whole command or transaction (a unit), or the next
-//! write continues after the part; (2) a sync that failed is never tried again: the kernel counts the pages
-//! as clean, and the next sync would succeed with nothing written; (3) `synced` is a position up to which
-//! everything is on disk.
+//! part is cut off again, so that the file ends with a whole unit (a command or transaction), or else the
+//! next write continues after the part; (2) a sync that failed is never tried again, because the kernel
+//! counts the pages as clean, and the next sync would succeed with nothing written; (3) `synced` is a
+//! position up to which everything is on disk.
 
 use crate::StorageFile;
 use sluice_base::heap;
@@ -54,7 +55,7 @@ pub enum FileHealth {
     Fine,
     /// The last write has failed; the next call of [`Appender::write`] tries again.
     Waiting,
-    /// A sync has failed: the file is never synced again.
+    /// A sync has failed, so the file is never synced again.
     Lost,
 }
 
@@ -107,7 +108,7 @@ impl Appender {
         self.synced
     }
 
-    /// Whether some bytes are written and not durable, and the file may still be synced.
+    /// Whether some bytes are written but not durable, and the file may still be synced.
     pub fn wants_sync(&self) -> bool {
         self.synced < self.written && self.health != FileHealth::Lost
     }
@@ -156,7 +157,7 @@ impl Appender {
         (blocks, bytes)
     }
 
-    /// Writes the first `blocks` waiting blocks, which are `bytes` long together.
+    /// Writes the first `blocks` waiting blocks, which have `bytes` bytes together.
     fn write_some(&mut self, blocks: usize, bytes: usize) -> io::Result<()> {
         let Appender { file, waiting, scratch, torn, .. } = self;
         let text = match blocks {

@@ -10,12 +10,12 @@
 //! Invariants: (1) whenever the machine fails, every base and increment that the manifest on disk names is
 //! there and complete: a base is durable before it is named, and a file is removed only when the manifest
 //! names it as history (superfluous) or not at all; (2) an increment of an append-only file that is in use is
-//! named before anything is written into it; the first increment of a new one is named together with its
-//! base; (3) a manifest in memory that could not be written is replaced by the previous one; (4) a file with
-//! data that no manifest names is never removed or written over, unless its name is temporary, this process
-//! has put it there, or (5) holds: it gets another name; (5) the manifest that is to name a base is on disk
-//! under its temporary name before the base has its name: if that temporary manifest and the base are found
-//! beside another manifest, a server put the base there and was killed before it had finished.
+//! named before anything is written into it; the first increment of a new append-only file is named together
+//! with its base; (3) a manifest in memory that could not be written is replaced by the previous one; (4) a
+//! file with data that no manifest names is never removed or written over, unless its name is temporary, this
+//! process has put it there, or (5) holds; instead, it gets another name; (5) the manifest that is to name a
+//! base is on disk under its temporary name before the base has its name: if that temporary manifest and the
+//! base are found beside another manifest, a server put the base there and was killed before it had finished.
 
 use crate::plain_error;
 use crate::replacement::{Failed, Operation, Replacement};
@@ -159,9 +159,9 @@ impl Folder {
         })
     }
 
-    /// Moves a log of one file, as versions before 7.0 wrote it, into the folder, if there is such a
-    /// log, the folder does not have it yet, and the manifest is not of a newer version; a new manifest names
-    /// the log. Returns a line for the log, or `None` if nothing was moved. Errors: a line for the log.
+    /// Moves the single log file of a version before 7.0 into the folder, and names it in a new manifest.
+    /// Does nothing if there is no such file, if the folder has it already, or if the manifest is of a newer
+    /// version. Returns a line for the log, or `None` if nothing was moved. Errors: a line for the log.
     pub fn take_over_old(&mut self) -> Result<Option<String>, String> {
         let shown = String::from_utf8_lossy(&self.name).into_owned();
         let old = self.path.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(&self.name));
@@ -169,8 +169,8 @@ impl Folder {
         if is_new || !self.is_file(&old) || self.is_file(&self.path_of(&self.name)) {
             return Ok(None);
         }
-        // The manifest is written before the file is moved: a crash between the two steps leaves a manifest
-        // of the old style, and the next start moves the file.
+        // The manifest is written before the file is moved, because a crash between the two steps then leaves
+        // a manifest of the old style, and the next start moves the file.
         self.create()?;
         let before = self.manifest.clone();
         self.manifest = Manifest::of_old_style(&self.name);
@@ -287,7 +287,7 @@ impl Folder {
         Ok(format!("Successfully renamed the temporary AOF incr file {TEMP_INCR} into {shown}"))
     }
 
-    /// Removes a file that this process has put there for a manifest that was not completed: the next
+    /// Removes a file that this process has put there for a manifest that was not completed, because the next
     /// attempt uses the same names. A failure is ignored, because the next attempt moves the file aside.
     fn take_back(&self, path: &Path) {
         if self.storage.is_there(path).unwrap_or(true) {
@@ -373,7 +373,7 @@ impl Folder {
                 return Err(line);
             }
         } else {
-            // Removes the temporary increment that was left by a server which ended during a rewrite.
+            // The temporary increment of a server that ended during a rewrite is removed.
             let _ = self.storage.remove(&path);
         }
         let made = self.storage.create(&path, MODE).and_then(|file| {
@@ -404,8 +404,8 @@ impl Folder {
         }
     }
 
-    /// Forces to disk the contents and the names of all loaded files: a process that was killed may have
-    /// written them and never synced. Errors: a line for the log.
+    /// Forces to disk the contents and the names of all loaded files, because a process that was killed may
+    /// have written them without a sync. Errors: a line for the log.
     fn make_durable(&self) -> Result<(), String> {
         for (file, _) in self.manifest.loaded() {
             let synced = self.storage.append(&self.path_of(&file.name)).and_then(|mut file| file.sync());
@@ -439,7 +439,7 @@ impl Folder {
         }
     }
 
-    /// Removes the files of servers that ended while they wrote; `say` gets a line for the log for each.
+    /// Removes the files of servers that ended while they wrote; `say` gets a line for the log for each file.
     pub fn remove_left_over(&self, say: &mut dyn FnMut(String)) {
         self.remove_unfinished_base(say);
         let Ok(names) = self.storage.list(&self.path) else { return };
@@ -492,8 +492,8 @@ impl Folder {
     }
 
     /// Removes superfluous files at once, unless `history` keeps them, because a later increment may get the
-    /// name of one of them. `removed` gets a line for the log for each. Returns a line for the log if the
-    /// manifest still names them after an error.
+    /// name of one of them. `removed` gets a line for the log for each file. Returns a line for the log if
+    /// the manifest still names them after an error.
     pub fn remove_history(&mut self, history: History, removed: &mut Vec<String>) -> Option<String> {
         let paths = self.history();
         if paths.is_empty() || history == History::Kept {
@@ -510,7 +510,7 @@ impl Folder {
 
     /// Writes the manifest. After an error the manifest in memory names the files of `before` again, with
     /// advanced counters if the new manifest may be in force. In that case the manifest in memory is then
-    /// written to disk, if the disk lets it. Errors: a line for the log.
+    /// written to disk, if the disk allows it. Errors: a line for the log.
     fn persist_or(&mut self, before: Manifest) -> Result<(), String> {
         match self.begin_manifest() {
             Ok(begun) => self.persist_begun(begun, before),
@@ -589,9 +589,10 @@ impl Folder {
 }
 
 impl NewBase {
-    /// Begins a base in `folder`, under a temporary name with this process's id and `number`: so the file of
-    /// a base that was broken off may still exist beside it. The base counts after [`Folder::finish_base`]
-    /// has named it. `sync_early`: force the base to disk every 32 MiB. Errors: a line for the log.
+    /// Begins a base in `folder`, under a temporary name with this process's id and `number`, so that the
+    /// file of a base that was broken off may still exist beside it. The base counts after
+    /// [`Folder::finish_base`] has named it. `sync_early`: force the base to disk every 32 MiB. Errors: a
+    /// line for the log.
     pub fn begin(
         storage: Arc<dyn Storage>,
         folder: &Path,
@@ -653,7 +654,7 @@ fn not_written(failed: &Failed) -> String {
     format!("Write error writing append only file on disk: {}", plain_error(&failed.error))
 }
 
-/// Whether this is a temporary name, of a file that is renamed when it is whole.
+/// Whether a name is temporary, that is, belongs to a file that is renamed once it is whole.
 fn is_temporary(name: &[u8], appendfilename: &[u8]) -> bool {
     name == TEMP_INCR.as_bytes()
         || name == temporary_manifest(appendfilename)
@@ -666,7 +667,7 @@ fn temporary_manifest(appendfilename: &[u8]) -> Vec<u8> {
     [b"temp-", manifest_name(appendfilename).as_slice()].concat()
 }
 
-/// The first part of the name of a base that is not whole.
+/// The first part of the name of a base that is not complete yet.
 const TEMP_BASE: &str = "temp-rewriteaof-bg-";
 /// The name of an increment until its base is named.
 const TEMP_INCR: &str = "temp-appendonly.aof.incr";

@@ -1,10 +1,10 @@
 //! Invalidations for prefixes (CLIENT TRACKING BCAST) that are being sent, in slices, after the changes were
 //! taken from the list (`prefixes.rs`).
 //!
-//! The work is clients × names × patterns of their users, three numbers that clients and users control.
-//! So the names below a prefix are sent in pieces. For each piece the rights of a user are checked
-//! once, not once for each of its clients, and a client receives nothing of a piece before all names of the
-//! piece are checked.
+//! The work is clients × names × patterns of their users, three numbers that clients and users control. So
+//! the names below a prefix (changed keys that begin with it) are sent in pieces. For each piece the rights
+//! of a user are checked once, not once for each of its clients, and a client receives nothing of a piece
+//! before all names of the piece are checked.
 //!
 //! Invariants: (1) a client receives the pieces of a prefix one after the other, and later changes after
 //! all of them; (2) a view (the names of a piece that a user may read) belongs to one version of the user:
@@ -42,7 +42,7 @@ pub struct BroadcastPiece {
     writers: Vec<SessionKey>,
     /// The last client that the piece was sent to.
     pub told: Option<Tracker>,
-    /// Views by the address of the user.
+    /// Views, by the address of the `User` object that they belong to.
     views: BTreeMap<usize, NameView>,
     /// The view that is not yet complete.
     unfinished: Option<ViewId>,
@@ -51,11 +51,11 @@ pub struct BroadcastPiece {
 /// The names of a piece that one user may read.
 #[derive(Debug)]
 struct NameView {
-    /// Held so that the address is not reused for another user.
+    /// Kept alive so that the address is not reused for another user.
     user: Arc<User>,
-    /// Number of names checked so far, from the first.
+    /// Number of names that are checked so far, from the beginning of the piece.
     judged: usize,
-    /// A bit for each name of the piece: the user may read it.
+    /// A bit for each name of the piece, which is set if the user may read it.
     visible: [u64; PIECE_KEYS_MAX / 64],
 }
 
@@ -64,7 +64,7 @@ struct NameView {
 pub struct ViewId(Option<usize>);
 
 impl ViewId {
-    /// Every name of the piece, for users to whom every request is allowed.
+    /// Every name of the piece, for users whom the ACL allows everything.
     pub const WHOLE: ViewId = ViewId(None);
 }
 
@@ -86,7 +86,7 @@ impl BroadcastsUnderWay {
         self.bytes + self.remains.iter().map(|taken| taken.bytes).sum::<usize>() + piece
     }
 
-    /// Starts sending taken changes; must not be called while others are being sent or freed.
+    /// Starts sending taken changes; must not be called while other changes are being sent or freed.
     pub fn begin(&mut self, taken: TakenChanges) {
         debug_assert!(self.is_idle(), "what is under way is told first");
         (self.waiting, self.changed, self.bytes) = (taken.broadcasts, taken.changed, taken.bytes);
@@ -134,7 +134,7 @@ impl BroadcastsUnderWay {
         });
     }
 
-    /// Frees up to `FREED_AT_ONCE` keys and prefixes. False if nothing is left to free.
+    /// Frees up to `FREED_AT_ONCE` keys and prefixes. Returns false if nothing is left to be freed.
     pub fn free_some(&mut self) -> bool {
         let Some(taken) = self.remains.last_mut() else { return false };
         taken.changed.truncate(taken.changed.len().saturating_sub(FREED_AT_ONCE));
@@ -147,7 +147,7 @@ impl BroadcastsUnderWay {
 }
 
 impl BroadcastPiece {
-    /// A piece from the first of these keys, as many as fit.
+    /// A piece with as many of these keys, from the first one on, as fit.
     fn first_of(keys: &[u32], changed: &[ChangedKey]) -> BroadcastPiece {
         let mut bytes = 0;
         let fits = |at: &&u32| {
@@ -187,7 +187,8 @@ impl BroadcastPiece {
         None
     }
 
-    /// Checks a user's rights to some more names of the incomplete view. False if no view is incomplete.
+    /// Checks a user's rights to some more names of the incomplete view. Returns false if no view is
+    /// incomplete.
     pub fn judge_some(&mut self, changed: &[ChangedKey]) -> bool {
         let Some(ViewId(Some(id))) = self.unfinished else { return false };
         let Some(view) = self.views.get_mut(&id) else { return false };
@@ -204,7 +205,7 @@ impl BroadcastPiece {
         true
     }
 
-    /// The names of a view, without those whose only writer is `but_of`.
+    /// The names of a view, without those that only the client `but_of` has written.
     pub fn names<'c>(
         &self,
         view: ViewId,
@@ -219,15 +220,15 @@ impl BroadcastPiece {
     }
 }
 
-/// Most names of a piece, and so of one invalidation array.
+/// Maximum number of names in a piece, and therefore in one invalidation array.
 const PIECE_KEYS_MAX: usize = 1024;
 
-/// Most bytes of the names of a piece, unless its first name alone is longer.
+/// Maximum total length in bytes of the names in a piece, unless its first name alone is longer.
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
-/// Names checked for a user between two looks at the clock: a name may be long, and a user may
-/// have many patterns.
+/// Number of names checked for a user between two readings of the clock. Small, because a name may be long
+/// and a user may have many patterns.
 const JUDGED_AT_ONCE: usize = 16;
 
-/// Keys and prefixes freed between two looks at the clock.
+/// Number of keys and prefixes freed between two readings of the clock.
 const FREED_AT_ONCE: usize = 1024;

@@ -1,15 +1,14 @@
 //! Prefixes of clients in BCAST mode, and the changed keys *below* them (keys that begin with a prefix) that
 //! are not yet taken to be sent.
 //!
-//! A tree of the prefixes (`tree.rs`) finds all prefixes of a key: a change costs O(length of the key)
-//! and the prefixes of the key, however many others exist.
+//! A tree of the prefixes (`tree.rs`) finds all prefixes of a key, so a change costs O(length of the key +
+//! prefixes of the key), however many other prefixes exist.
 //!
-//! Invariants: (1) a prefix without clients does not exist; (2) a changed key is once in the list of
-//! changes, and once in the list of each of its prefixes that was registered at its last change; (3) an ended
-//! client stays registered until its prefixes are removed, in slices: clients are identified by their
-//! tracking numbers, so the ended client is not confused with a new client of the same slot; (4) with more
-//! than `CHANGED_BYTES_MAX` bytes listed, further changes are not listed, and clients have to drop all
-//! copies.
+//! Invariants: (1) a prefix without clients does not exist; (2) a changed key is once in the list of changes,
+//! and once in the list of each of its prefixes that was registered at its last change; (3) an ended client
+//! stays registered until its prefixes are removed, in slices: clients are identified by their tracking
+//! numbers, so the ended client is not confused with a new client of the same slot; (4) once more than
+//! `CHANGED_BYTES_MAX` bytes are listed, further changes are not listed, and clients have to drop all copies.
 
 use sluice_base::IdentityHasher;
 use sluice_base::SessionKey;
@@ -49,7 +48,7 @@ struct Prefix {
     clients: BTreeSet<Tracker>,
     /// Changed keys below this prefix, as indexes in `changed`.
     keys: Vec<u32>,
-    /// Number of this prefix among all ever registered, from 1.
+    /// Sequence number of this prefix among all that were ever registered, from 1.
     number: u64,
 }
 
@@ -58,7 +57,7 @@ struct Prefix {
 pub struct ChangedKey {
     /// The key, as clients know it.
     pub name: Box<[u8]>,
-    /// The client that wrote the key; `None` if several did or none.
+    /// The client that wrote the key; `None` if several clients or none did.
     pub writer: Option<SessionKey>,
     /// The database of the first change.
     db: usize,
@@ -79,7 +78,7 @@ impl ChangedKey {
 /// The changed keys below one prefix.
 #[derive(Debug)]
 pub struct Broadcast {
-    /// Index of the prefix in `nodes`; with `number` it detects that the index was reused.
+    /// Index of the prefix in `nodes`; comparing `number` shows whether the index was reused.
     node: u32,
     number: u64,
     /// Indexes in the list of changed keys, in the order of their first changes.
@@ -196,7 +195,8 @@ impl Prefixes {
         let Prefixes { tree, nodes, changed, changed_bytes, indexes, pending, begun, .. } = self;
         let index = known.unwrap_or(changed.len() as u32);
         let listed = match known {
-            // Prefixes registered after the key was listed need it too: their clients may have read it since.
+            // Prefixes registered after the key was listed need the key, too, as their clients may have read
+            // it since then.
             Some(known) => std::mem::replace(&mut changed[known as usize].listed, *begun),
             None => 0,
         };
@@ -232,8 +232,8 @@ impl Prefixes {
         self.is_beyond
     }
 
-    /// Removes and returns the changes since the last call. Up to `SORTED_MAX` prefixes are sorted by
-    /// name; more stay in the order of their first changes. O(prefixes with changed keys).
+    /// Removes and returns the changes since the last call. At most `SORTED_MAX` prefixes are sorted by name;
+    /// if there are more, they stay in the order of their first changes. O(prefixes with changed keys).
     pub fn take_changed(&mut self) -> TakenChanges {
         match self.indexes.capacity() > SLOTS_KEPT {
             true => self.indexes = HashMap::default(),
@@ -250,7 +250,7 @@ impl Prefixes {
         for at in pending {
             let node = &mut self.nodes[at as usize];
             let keys = std::mem::take(&mut node.keys);
-            // A removed prefix has no keys; its slot may have been reused.
+            // A removed prefix has no keys; its index may have been reused.
             if !keys.is_empty() {
                 broadcasts.push_back(Broadcast { node: at, number: node.number, keys });
             }
@@ -280,12 +280,12 @@ pub(super) fn name_bytes(name: &Arc<[u8]>) -> usize {
 /// a smaller map keeps its memory.
 const SLOTS_KEPT: usize = 1024;
 
-/// Up to this many prefixes are sorted by name before sending: to sort more in one step would take too
-/// long.
+/// Up to this many prefixes are sorted by name before sending, because sorting more in one step would take
+/// too long.
 const SORTED_MAX: usize = 1024;
 
-/// Most bytes, approximately, of changed keys and of the lists that name them; with more, clients have to
-/// drop all copies.
+/// Approximate maximum of the bytes of changed keys and of the lists that refer to them. If more bytes would
+/// be needed, clients have to drop all copies.
 const CHANGED_BYTES_MAX: usize = 64 << 20;
 
 /// Approximate bytes of a changed key without its name: the list entry and the map entry.
@@ -305,8 +305,8 @@ mod tests {
         (0..rng.below(5)).map(|_| b'a' + rng.below(letters) as u8).collect()
     }
 
-    /// Clients also register and remove prefixes between the changes of an iteration: a prefix receives
-    /// the changes since its registration.
+    /// In this test, clients also register and remove prefixes between the changes of an iteration. Each
+    /// prefix must receive the changes since its registration.
     #[test]
     fn broadcasts_are_what_comparing_every_prefix_finds() {
         type Keys = BTreeSet<Vec<u8>>;

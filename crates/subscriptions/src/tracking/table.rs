@@ -1,14 +1,13 @@
 //! The table of tracked keys: for each key read by a tracking client, the clients to notify of a change.
 //!
-//! A row is found by the 64-bit hash of the key's name, for all databases together: a change of `foo` in
-//! one database notifies clients that have read `foo` in another. When a row is evicted, its clients are
-//! sent the name of the key, which is found by the hash. So a row keeps the name only of a key that the
-//! hash would not find: one that was missing in the reader's database, or was read in a database that is
-//! not searched.
+//! A row is found by the 64-bit hash of the key's name, for all databases together, so a change of `foo` in
+//! one database notifies clients that have read `foo` in another. When a row is evicted, its clients are sent
+//! the name of the key, which is found by the hash. So a row keeps the name only of a key that the hash would
+//! not find: one that was missing in the reader's database, or was read in a database that is not searched.
 //!
 //! Invariants: (1) `keys` and `items` are the sums over all rows; (2) a row contains at least one client,
-//! each once; (3) no step costs more than one shard, a thousandth of the table: each shard grows, is
-//! swept and is freed by itself.
+//! each once; (3) no step costs more than work on one shard, a thousandth of the table, because each shard
+//! grows, is swept and is freed separately.
 
 use sluice_base::{IdentityHasher, heap};
 use sluice_keyspace::KeyFilter;
@@ -35,13 +34,13 @@ pub(super) struct TrackingTable {
     items: usize,
     /// Bytes that rows own outside of the shards.
     row_bytes: usize,
-    /// Number of keys that the names in rows count as, in addition to the keys themselves.
+    /// Number of additional keys as which the names kept in rows count (see [`NAME_BYTES_PER_KEY`]).
     charged_names: usize,
     /// The shard that gives the next row to evict.
     victims_at: usize,
 }
 
-/// The rows of one part of the hashes.
+/// The rows of the keys whose hashes belong to one shard.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     cells: HashMap<u64, RowCell, BuildHasherDefault<IdentityHasher>>,
@@ -94,7 +93,8 @@ impl Row {
 impl RowCell {
     const MORE: u64 = 1 << 63;
 
-    /// A cell for one client; `None` if the slot needs the bit that marks an index.
+    /// A cell for one client; `None` if the client's slot is so large that it needs the bit that marks an
+    /// index.
     fn one(client: Tracker) -> Option<RowCell> {
         let bits = u64::from(client.slot) << 32 | u64::from(client.number);
         (bits & RowCell::MORE == 0).then_some(RowCell(bits))
@@ -165,7 +165,7 @@ impl Trackers {
             Ok(_) => return Added::Nothing,
             Err(at) => at,
         };
-        // Numbers grow, so an older entry of the same slot is just before.
+        // Numbers grow, so an older entry of the same slot stands just before the new one.
         if let Some(before) = at.checked_sub(1).map(|before| &mut self.clients[before])
             && before.slot == client.slot
         {
@@ -295,8 +295,8 @@ impl TrackingTable {
         rows.copied().filter(|hash| is_such(*hash)).collect()
     }
 
-    /// Removes and returns any row. The shards take turns, because repeated removal from one would scan
-    /// ever more empty cells at its beginning.
+    /// Removes and returns an arbitrary row. The shards take turns, because repeated removal from one shard
+    /// would scan ever more empty cells at its beginning.
     pub(super) fn take_victim(&mut self) -> Option<(u64, Row)> {
         for _ in 0..self.shards.len() {
             let at = self.victims_at;
@@ -315,7 +315,7 @@ impl TrackingTable {
         shards
     }
 
-    /// Removes the clients of one shard that are not `alive`, and rows that become empty. Returns the
+    /// Removes the clients of one shard for which `alive` is false, and rows that become empty. Returns the
     /// numbers of removed items and inspected rows. O(rows and items of the shard).
     pub(super) fn sweep(&mut self, at: usize, alive: impl Fn(Tracker) -> bool) -> Swept {
         let Some(shard) = self.shards.get_mut(at) else { return Swept::default() };
@@ -392,7 +392,7 @@ mod tests {
     use sluice_base::Rng;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// The rows in a plain map.
+    /// The rows, kept in a plain map for comparison.
     #[derive(Default)]
     struct Oracle(BTreeMap<u64, BTreeMap<u32, u32>>);
 
@@ -421,7 +421,7 @@ mod tests {
         let mut alive: BTreeSet<(u32, u32)> = (0..40).map(|slot| (slot, 1)).collect();
         let (mut dropped, mut in_place) = (0, 0);
         for step in 0..60_000 {
-            // Few hashes in few shards, so that all cases occur.
+            // Few hashes in few shards are used, so that all cases occur.
             let hash = rng.below(300) << 30 | rng.below(3);
             let slot = rng.below(40) as u32;
             let client = Tracker { slot, number: numbers[slot as usize] };

@@ -1,13 +1,13 @@
 //! A radix tree of names, which finds all names that a key begins with.
 //!
-//! A node represents the bytes on the path from the root. Its label, the part after its parent's bytes,
-//! is a slice of some name that ends at this node or below it, so no bytes are copied. Adding, removing and
-//! finding cost O(length of the name or key), however many names there are or begin alike.
+//! A node represents the bytes on the path from the root. Its label, the part after its parent's bytes, is a
+//! slice of some name that ends at this node or below it, so no bytes are copied. Adding, removing and
+//! finding cost O(length of the name or key), however many names there are, and however many begin alike.
 //!
-//! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty;
-//! (2) a node other than the root is the end of a name, or has at least two children; (3) the root is
-//! node 0 and represents the empty name; (4) a label is a slice of a present name: no name is kept in
-//! memory after its removal.
+//! Invariants: (1) the labels of two children of a node differ in their first byte, and none is empty; (2) a
+//! node other than the root is the end of a name, or has at least two children; (3) the root is node 0 and
+//! represents the empty name; (4) a label is a slice of a present name, so no name is kept in memory after
+//! its removal.
 
 use sluice_base::heap;
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl NameTree {
         let (mut at, mut depth) = (0, 0);
         while let Some(&first) = name.get(depth) {
             let Some(&child) = self.nodes[at as usize].children.get(&first) else {
-                // No child begins with this byte: the name becomes a new leaf.
+                // No child begins with this byte, so the name becomes a new leaf.
                 let leaf = self.node(NameNode { start: depth, end: name.len(), ..NameNode::default() });
                 self.nodes[at as usize].children.insert(first, leaf);
                 at = leaf;
@@ -134,7 +134,7 @@ impl NameTree {
         if let Some(last) = path.last() {
             self.join(*last);
         }
-        // Bottom-up, so that a name taken from a child has already been replaced.
+        // The nodes are updated bottom-up, so that a name taken from a child has already been replaced.
         for at in path.iter().rev() {
             let node = &self.nodes[*at as usize];
             if Arc::ptr_eq(&node.name, &removed)

@@ -37,7 +37,7 @@ pub struct GeohashCells {
 }
 
 impl GeohashCells {
-    /// Ranges of scores: the first score of each range, and the first after it.
+    /// The range of scores of each cell: its first score, and the first score after the cell.
     pub fn scores(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.cells.iter().map(|cell| {
             let (first, behind) = cell.scores();
@@ -138,7 +138,7 @@ impl Region {
                     || east < 0 && area.west < bounds.west
                     || east > 0 && area.east > bounds.east);
             let cell = own.moved(east, north);
-            // With few cells around the world, two neighbours may be the same cell.
+            // If there are only few cells around the world, two neighbours may be the same cell.
             if !is_useless && cells.last() != Some(&cell) {
                 cells.push(cell);
             }
@@ -196,7 +196,7 @@ fn steps_for(radius_m: f64, latitude: f64) -> u32 {
         radius *= 2.0;
         steps += 1;
     }
-    // With two halvings fewer most circles fit. Near the poles cells are narrower, so there one or two more
+    // With two halvings fewer, most circles fit. Near the poles cells are narrower, so there one or two more
     // halvings are left out.
     steps -= 2;
     if !(-66.0..=66.0).contains(&latitude) {
@@ -210,7 +210,8 @@ fn steps_for(radius_m: f64, latitude: f64) -> u32 {
 
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
 
-/// Whether a point lies inside a closed line: a ray to the east crosses the line an odd number of times.
+/// Whether a point lies inside a closed line, that is, whether a ray to the east crosses it an odd number of
+/// times.
 fn is_inside(corners: &[GeoPoint], point: GeoPoint) -> bool {
     let mut inside = false;
     let mut before = corners.last().copied().unwrap_or(point);

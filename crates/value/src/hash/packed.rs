@@ -104,8 +104,8 @@ fn item(element: Element<'_>) -> ListItem<'_> {
 }
 
 impl Packed {
-    /// The hash of a row of well-formed entries; `None` if the last field has no value or a field occurs
-    /// twice.
+    /// A packed hash made of a row of well-formed entries; `None` if the last field has no value or a field
+    /// occurs twice.
     pub(super) fn checked(row: &[u8]) -> Option<Packed> {
         let mut elements = entry::Iter::new(row);
         let mut names = HashSet::new();
@@ -178,7 +178,7 @@ impl Packed {
         }
         let start = range.start;
         if range.len() == more {
-            // The length stays the same, as when a counter changes: the bytes are overwritten in place.
+            // The length stays the same, as when a counter changes, so the bytes are overwritten in place.
         } else {
             row.splice(range, std::iter::repeat_n(0, more));
         }

@@ -1,4 +1,5 @@
-//! The estimate: Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017.
+//! The estimate, by the method of Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog
+//! sketches", 2017.
 
 use super::registers::{REGISTERS, Registers, VALUE_BITS};
 

@@ -150,7 +150,7 @@ pub(super) fn raise(bytes: &mut Vec<u8>, mark: RegisterMark, bytes_max: usize) -
         bytes[at] = values(mark.value, 1);
     } else {
         // The operation is split into three: for the registers before this one, for this one, and for those
-        // after it. They take at most five bytes.
+        // after it. The three operations take at most five bytes.
         let mut made = Vec::with_capacity(5);
         push_rest(&mut made, value, mark.register - first);
         push_values(&mut made, mark.value, 1);

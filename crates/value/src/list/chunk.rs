@@ -2,10 +2,10 @@
 //!
 //! The elements are contiguous and may begin anywhere in the chunk's bytes, so that both ends have room to
 //! grow. They are a row of listpack entries. If all of them are strings of one length and no integers, the
-//! chunk can be *uniform*: it holds only their bytes and stores the length once.
+//! chunk can be *uniform*, that is, hold only their bytes and store their length once.
 //!
-//! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, any
-//! other a complete row of `count` entries; (3) a chunk with a second owner is never written: a copy
+//! Invariants: (1) `start <= end <= capacity`; (2) a uniform chunk holds `count * uniform` bytes, and any
+//! other chunk a complete row of `count` entries; (3) a chunk with a second owner is never written; a copy
 //! takes its place, and the caller gets the old chunk.
 
 use std::mem::replace;
@@ -63,7 +63,7 @@ struct ElementSpan {
     uniform: u16,
 }
 
-/// Tells tests which thread freed a chunk.
+/// Records for tests which thread freed a chunk.
 #[derive(Debug)]
 struct Witness;
 
@@ -83,7 +83,7 @@ impl Drop for Witness {
 static ZEROS: [u8; CAPACITY_MAX] = [0; CAPACITY_MAX];
 
 impl Chunk {
-    /// An empty chunk, in the size class of the allocator for `bytes` of elements.
+    /// An empty chunk whose size is the allocator's size class for `bytes` bytes of elements.
     pub(super) fn empty(bytes: usize) -> Chunk {
         Chunk::with_span(bytes, ElementSpan::default())
     }
@@ -125,8 +125,8 @@ impl Chunk {
         chunk
     }
 
-    /// Replaces the contents by a row that fits; `false`, with the chunk unchanged, if it is shared or too
-    /// small, or if the row has more than 65,535 elements.
+    /// Replaces the contents by a row that fits; returns `false` and leaves the chunk unchanged if it is
+    /// shared or too small, or if the row has more than 65,535 elements.
     pub(super) fn load(&mut self, row: &[u8], count: usize, uniform: usize) -> bool {
         let capacity = self.capacity();
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
@@ -206,7 +206,7 @@ impl Chunk {
         }
     }
 
-    /// Adds an element at an end; `false` if there is no room.
+    /// Adds an element at an end; returns `false` if there is no room.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -278,8 +278,8 @@ impl Chunk {
         garbage(replace(self, other));
     }
 
-    /// Converts a row of entries to a uniform chunk with room for `element`, if all have
-    /// that element's length.
+    /// Converts a row of entries to a uniform chunk with room for `element`, if all present elements have its
+    /// length.
     #[cold]
     fn become_uniform(&mut self, end: End, element: Element<'_>, garbage: &mut impl FnMut(Chunk)) {
         let uniform = uniform_len(element);
@@ -314,7 +314,7 @@ impl Chunk {
         }
     }
 
-    /// Makes room for `need` bytes at an end; `false` if `limit` does not allow it.
+    /// Makes room for `need` bytes at an end; returns `false` if `limit` does not allow that.
     #[inline]
     fn make_room(&mut self, end: End, need: usize, limit: usize, garbage: &mut impl FnMut(Chunk)) -> bool {
         self.room_at(end) >= need || self.make_room_slowly(end, need, limit, garbage)
@@ -336,8 +336,8 @@ impl Chunk {
         let span = self.span();
         let free = capacity - used;
         if free >= need.max(capacity / 8) {
-            // The other end has room, half of which it keeps, so that alternating pushes at both
-            // ends move little.
+            // The other end has room and keeps half of it, so that alternating pushes at both ends rarely
+            // move the elements.
             let spare = (free - need) / 2;
             let start = if end == End::Front { need + spare } else { spare };
             let inner = self.unshare(garbage);
@@ -378,13 +378,14 @@ impl Chunk {
         span.count -= count as u16;
     }
 
-    /// Offset in the row of the element at `index`. If `index` is the number of elements, the end of the row.
+    /// Offset in the row of the element at `index`, or the end of the row if `index` is the number of
+    /// elements.
     fn offset(&self, index: usize) -> usize {
         row_offset(self.row(), self.count(), self.uniform(), index)
     }
 
-    /// Replaces the elements with the indexes `at` by at most one other element in place; `false`, with
-    /// the chunk unchanged, if that is impossible.
+    /// Replaces the elements with the indexes `at` by at most one other element in place; returns `false` and
+    /// leaves the chunk unchanged if that is impossible.
     pub(super) fn splice(
         &mut self,
         at: Range<usize>,
@@ -449,7 +450,7 @@ fn uniform_len(element: Element<'_>) -> usize {
     }
 }
 
-/// Bytes of an element in a chunk.
+/// Number of bytes that an element takes in a chunk.
 #[inline]
 fn size(element: Element<'_>, uniform: usize) -> usize {
     if uniform == 0 { entry::len(element) } else { uniform }
@@ -466,7 +467,7 @@ fn write(out: &mut [u8], element: Element<'_>, uniform: usize) -> usize {
     }
 }
 
-/// Offset in a row of the element at `index`. If `index` is `count`, the end of the row.
+/// Offset in a row of the element at `index`, or the end of the row if `index` is `count`.
 pub(super) fn row_offset(row: &[u8], count: usize, uniform: usize, index: usize) -> usize {
     if index >= count {
         row.len()
@@ -477,7 +478,7 @@ pub(super) fn row_offset(row: &[u8], count: usize, uniform: usize, index: usize)
     }
 }
 
-/// The elements of a row, from both ends.
+/// An iterator over the elements of a row, from both ends.
 #[derive(Clone, Debug)]
 pub(super) enum RowIter<'a> {
     Entries(entry::Iter<'a>),

@@ -14,7 +14,7 @@ use super::{ListItem, ListRef, Root, inline_parts};
 pub struct ListIter<'a> {
     /// `None` for an inline list.
     root: Option<&'a Root>,
-    /// Indexes that were not read yet.
+    /// Indexes of the elements that were not read yet.
     range: Range<usize>,
     /// The end of the list from which the range is read.
     from: End,
@@ -26,11 +26,11 @@ pub struct ListIter<'a> {
 /// The unread elements of the present leaf.
 #[derive(Debug)]
 enum LeafRest<'a> {
-    /// No leaf is open: the next one has to be found.
+    /// No leaf is open, so the next one has to be found.
     Nowhere,
     Row(RowIter<'a>),
     Large(&'a Bytes),
-    /// These bytes of `scratch`, and the length of uniform elements.
+    /// Elements in these bytes of `scratch`, and the length of each element if they are uniform, else 0.
     Scratch(Range<usize>, usize),
 }
 

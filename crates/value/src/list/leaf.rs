@@ -1,4 +1,4 @@
-//! A leaf: a chunk, a string too long for one, or a compressed chunk.
+//! A leaf: a chunk, a string that is too long for a chunk, or a compressed chunk.
 
 mod edit;
 
@@ -31,7 +31,7 @@ struct LeafShape {
 }
 
 impl Compressed {
-    /// Compresses a chunk; `None` if its row is short or if that does not save enough.
+    /// Compresses a chunk; `None` if its row is short, or if compression saves too few bytes.
     fn of(chunk: &Chunk) -> Option<Compressed> {
         let row = chunk.row();
         if row.len() < COMPRESSED_FROM {
@@ -97,8 +97,9 @@ impl LeafSums {
 }
 
 impl Leaf {
-    /// A leaf of one element: a chunk if the element has at most `element_max` bytes. The chunk has space
-    /// for at least `room` bytes of elements, this one included; what remains is for growth at `end`.
+    /// A leaf of one element, which is a chunk if the element has at most `element_max` bytes. The chunk has
+    /// space for at least `room` bytes of elements, this one included; the rest of the space is for growth at
+    /// `end`.
     pub(super) fn of(value: &[u8], element_max: usize, end: End, room: usize) -> Leaf {
         if value.len() > element_max {
             return Leaf::Large(Bytes::copy_from(value));

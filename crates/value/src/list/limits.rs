@@ -42,8 +42,8 @@ impl Default for ListLimits {
 }
 
 impl ListLimits {
-    /// Bytes that a node may have, listpack header included. If nodes are limited by a number of
-    /// elements, the largest possible value.
+    /// Bytes that a node may have, listpack header included. If nodes are limited by a number of elements,
+    /// this is the largest possible value.
     pub(super) fn node_bytes(self) -> usize {
         match self.max_listpack_size {
             0.. => usize::MAX,
@@ -51,7 +51,7 @@ impl ListLimits {
         }
     }
 
-    /// Elements that a node may have.
+    /// Maximum number of elements of a node.
     fn node_count(self) -> usize {
         match self.max_listpack_size {
             0 => 1,
@@ -100,7 +100,7 @@ impl ListLimits {
     }
 }
 
-/// Sizes of nodes for -1 to -5.
+/// Maximum bytes of a node for the values -1 to -5 of `list-max-listpack-size`.
 const NODE_BYTES: [usize; 5] = [4096, 8192, 16_384, 32_768, 65_536];
 /// The most bytes of a listpack if nodes are limited by a number of elements.
 const COUNTED_BYTES_MAX: usize = 8192;

@@ -1,11 +1,11 @@
 //! The tree between a list's first and last leaf.
 //!
 //! Inner nodes hold up to [`FANOUT`] children with the sums of each, so that an index finds its leaf. A node
-//! may be written only if no node on the path from the root to it has a second owner: so, on the way down,
-//! each node with a second owner is replaced by a copy.
+//! may be written only if no node on the path from the root to it has a second owner. Therefore a writer
+//! replaces each node with a second owner by a copy on the way down.
 //!
 //! Invariants: (1) all leaves are at the same depth; (2) no child is empty; (3) removed parts are not dropped
-//! here: they go to the garbage of the context.
+//! here, but go to the garbage of the context.
 
 mod edit;
 
@@ -168,8 +168,8 @@ impl Tree {
         }
     }
 
-    /// The leaf with `skip` leaves between it and an end: the index of its first element, and whether it
-    /// is compressed. Cost: O(log n).
+    /// The index of a leaf's first element, and whether the leaf is compressed. The leaf is the one with
+    /// `skip` other leaves between it and the end. Cost: O(log n).
     pub(super) fn leaf_from(&self, end: End, skip: usize) -> Option<(usize, bool)> {
         let mut child = self.top.as_ref()?;
         let mut left = match end {

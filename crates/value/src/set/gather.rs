@@ -4,7 +4,7 @@ use super::{Set, SetBody, SetContext, SetLimits};
 use sluice_base::num::IntBuffer;
 use sluice_collections::hash_tree::MemberGathering;
 
-/// Distinct members that become a set: [`SetGathering::finish`].
+/// Distinct members, of which [`SetGathering::finish`] makes a set.
 ///
 /// The set gets the encoding and the form that it would have after [`Set::add`] of each member in this order.
 ///
@@ -20,7 +20,7 @@ pub struct SetGathering {
     max: GatheredMax,
 }
 
-/// Bounds of what is gathered, because a copy of all members of a still larger set would take as much
+/// Bounds of the gathered members, because a copy of all members of a still larger set would take as much
 /// memory again as the set. Further members are inserted one by one, which takes longer.
 #[derive(Clone, Copy, Debug)]
 struct GatheredMax {

@@ -1,4 +1,4 @@
-//! A packed set: members in a row of listpack entries, which owners can share.
+//! A packed set: its members are in a row of listpack entries, which several owners can share.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub(super) struct PackedRef<'a> {
     len: usize,
 }
 
-/// Bytes of an inline set in front of its row: the number of members.
+/// Length in bytes of the header in front of the row of an inline set. The header has the number of members.
 pub(super) const INLINE_HEADER_LEN: usize = 2;
 
 impl<'a> PackedRef<'a> {
@@ -70,8 +70,8 @@ fn canonical(element: Element<'_>) -> Element<'_> {
 }
 
 impl Packed {
-    /// The set of a row of well-formed entries, with each member in its canonical form; `None` if a member
-    /// occurs twice.
+    /// A packed set made of a row of well-formed entries, with each member in its canonical form; `None` if a
+    /// member occurs twice.
     pub(super) fn checked(row: &[u8]) -> Option<Packed> {
         let (mut numbers, mut strings) = (HashSet::new(), HashSet::new());
         let mut packed = Packed::default();
@@ -88,7 +88,7 @@ impl Packed {
         Some(packed)
     }
 
-    /// The set of these distinct integers.
+    /// A packed set of these distinct integers.
     pub(super) fn of_ints(ints: impl Iterator<Item = i64>) -> Packed {
         let mut packed = Packed::default();
         ints.for_each(|number| packed.push_element(Element::Int(number)));

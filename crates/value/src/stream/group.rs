@@ -1,4 +1,4 @@
-//! Consumer groups: which entries each consumer was sent and has not acknowledged.
+//! Consumer groups: which entries were sent to each consumer and are not acknowledged yet.
 //!
 //! Invariants: (1) each pending entry of a group is on the list of exactly one consumer, which the
 //! entry names, and each id on such a list is pending in the group; only while a group is loaded, an entry
@@ -10,7 +10,7 @@ use sluice_base::heap;
 use std::cmp::Ordering;
 use triomphe::Arc;
 
-/// An entry that a consumer was sent and has not acknowledged.
+/// An entry that was sent to a consumer and is not acknowledged yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingEntry {
     /// Id of the stream entry.
@@ -243,8 +243,8 @@ impl ConsumerGroup {
     pub fn name(&self) -> &[u8] {
         &self.0.name
     }
-    /// The id after which the group goes on reading: that of the last entry sent to a consumer, unless a
-    /// command has set another.
+    /// The id after which the group continues to read: the id of the last entry sent to a consumer, unless a
+    /// command has set another id.
     pub fn last_id(&self) -> StreamId {
         self.0.last_id
     }
@@ -305,7 +305,7 @@ impl ConsumerGroup {
         }
         let state = self.state(copied);
         let number = state.next_number;
-        // The number does not overflow in practice: that would take four thousand million consumers
+        // The number does not overflow in practice, because this would take four thousand million consumers
         // of one group.
         state.next_number = number.checked_add(1)?;
         let shared: Arc<[u8]> = Arc::from(name);
@@ -329,7 +329,7 @@ impl ConsumerGroup {
         Some(consumer.pending_len())
     }
 
-    /// Records when a consumer tried to read or claim, and, with `active_ms`, when it got an entry.
+    /// Records when a consumer tried to read or claim, and, if `active_ms` is given, when it got an entry.
     pub fn note_seen(&mut self, number: u32, seen_ms: i64, active_ms: Option<i64>, copied: &mut u64) {
         self.change_consumer(number, copied, |consumer, _| {
             consumer.seen_ms = seen_ms;

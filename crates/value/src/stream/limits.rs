@@ -5,9 +5,10 @@ use super::macro_node::MacroNode;
 /// The thresholds of macro nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// `stream-node-max-bytes`: bytes of a macro node's listpack; 0: up to the bound of a listpack.
+    /// `stream-node-max-bytes`: maximum bytes of a macro node's listpack; with 0, only `NODE_BYTES_MAX`
+    /// applies.
     pub node_max_bytes: usize,
-    /// `stream-node-max-entries`: entries of a macro node; 0: any number.
+    /// `stream-node-max-entries`: maximum number of entries of a macro node; 0 for no limit.
     pub node_max_entries: u64,
 }
 

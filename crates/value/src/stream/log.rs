@@ -54,7 +54,7 @@ impl TreeItem for NodeItem {
 /// The entries that trimming keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// The last entries, this many of them.
+    /// The last entries, this many of them; more entries stay if only whole nodes are removed.
     Len(u64),
     /// The entries from this id on.
     MinId(StreamId),
@@ -63,9 +63,9 @@ pub enum TrimTo {
 /// The precision of trimming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimExtent {
-    /// Exactly to the entry, also within a node.
+    /// Trimming is exact to the entry, also within a node.
     Exact,
-    /// Whole nodes only, and at most this many entries; 0: any number.
+    /// Only whole nodes are removed, and at most this many entries; 0 stands for no limit.
     Nodes(u64),
 }
 
@@ -117,7 +117,8 @@ impl EntryLog {
         self.len
     }
 
-    /// The id that new entries must exceed: that of the last entry added, unless `set_ids` has changed it.
+    /// The id that new entries must exceed. It is the id of the last entry added, unless `set_ids` has
+    /// changed it.
     pub fn last_id(&self) -> StreamId {
         self.last_id
     }
@@ -127,7 +128,8 @@ impl EntryLog {
         self.first_id
     }
 
-    /// The greatest id that was deleted by its id, not by trimming, unless `set_ids` has changed it.
+    /// The greatest id of an entry that was deleted by its id, not by trimming, unless `set_ids` has changed
+    /// it.
     pub fn max_deleted_id(&self) -> StreamId {
         self.max_deleted_id
     }
@@ -165,7 +167,8 @@ impl EntryLog {
         self.nodes.own_bytes() + tail.map_or(0, |tail| NODE_BYTES + tail.heap_bytes())
     }
 
-    /// Adds an entry with an id greater than the last: fields and values alternating, at least one pair.
+    /// Adds an entry, whose id must be greater than the last id. `pairs` has fields and values by turns, at
+    /// least one pair.
     pub(super) fn append<'v>(
         &mut self,
         id: StreamId,
@@ -344,8 +347,8 @@ impl EntryLog {
 /// Number of keys up to which the radix tree's nodes are counted exactly.
 const RADIX_KEYS_MAX: usize = 4096;
 
-/// Nodes of a radix tree over ascending keys that are equal before `depth`. A run of bytes without a
-/// branch is one node.
+/// Number of nodes of a radix tree over `keys`, which ascend and are equal in the bytes before `depth`. A run
+/// of bytes without a branch is one node.
 fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
     if depth == first.len() {

@@ -15,11 +15,12 @@
 //! is the expected one; 3–7 the milliseconds since the previous entry, or 31 if these follow as a number.
 //!
 //! An element is a listpack entry without the length at its end. The expected sequence number is the next one
-//! in the same millisecond, and 0 in another; a different one is written as the distance from it.
+//! in the same millisecond, and 0 in another millisecond. A different sequence number is written as its
+//! distance from the expected one.
 //!
 //! Invariants: (1) ids ascend strictly; (2) `first` and `start` belong to the first entry that is not
-//! deleted, and there is one; (3) deleted entries stay, marked, as in the reference: they count towards
-//! the size of the node.
+//! deleted, and such an entry exists; (3) deleted entries stay in the node, are marked, and count towards its
+//! size, as in the reference.
 
 use super::StreamId;
 use sluice_base::heap;
@@ -32,7 +33,7 @@ const MS_SHIFT: u32 = 3;
 /// The value of the flags' bits for milliseconds if these follow as a number of their own.
 const MS_APART: u8 = 31;
 
-/// A node of the stream: its entries are in one row of bytes.
+/// A node of the stream, whose entries are in one row of bytes.
 #[derive(Clone, Debug)]
 pub(super) struct MacroNode {
     /// The id of the first entry that the node ever had, which is the node's key.
@@ -260,7 +261,8 @@ impl MacroNode {
         Some(EntryPosition { id, at, body, end: self.row.len() - rest.len(), flags, pairs })
     }
 
-    /// Positions from the first entry that is not deleted on, including later deleted ones.
+    /// The positions of entries, from the first entry that is not deleted on; deleted entries after it are
+    /// included.
     pub(super) fn positions(&self) -> EntryPositions<'_> {
         EntryPositions { node: self, at: self.start as usize, before: StreamId::MIN }
     }

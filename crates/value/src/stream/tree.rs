@@ -1,10 +1,9 @@
 //! An ordered tree of small items with reference-counted nodes. A stream keeps its macro nodes, groups,
 //! consumers and pending entries in such trees.
-//!
-//! Invariants: (1) all leaves are at the same depth; (2) no node is empty; (3) items ascend by their
-//! keys; (4) the weight stored beside a node is the sum over its items and nodes; (5)
-//! [`SharedTree::share`] costs O(1): a write copies those nodes of one path that have another owner, and
-//! adds their bytes to `copied`.
+//! Invariants: (1) all leaves are at the same depth; (2) no node is empty; (3) items ascend by their keys;
+//! (4) the weight stored beside a node is the sum over its items and nodes; (5) [`SharedTree::share`] costs
+//! O(1), because a write copies those nodes of one path that have another owner, and adds their bytes to
+//! `copied`.
 
 use std::cmp::Ordering;
 use std::mem::{size_of, take};
@@ -267,7 +266,7 @@ impl<T: TreeItem> SharedTree<T> {
 
     /// Removes the first items, as long as `cut` accepts them. `cut` is called with a whole branch, described
     /// by its weight and a key after it, or with a single item, and returns whether that branch or item is to
-    /// go completely. Returns the removed parts. Cost: O(log n) calls of `cut`, times the fan-out.
+    /// be removed completely. Returns the removed parts. Cost: O(log n) calls of `cut`, times the fan-out.
     pub(super) fn cut_front(
         &mut self,
         cut: &mut dyn FnMut(TreePart<'_, T>) -> bool,
@@ -380,8 +379,8 @@ fn insert_below<T: TreeItem>(
     };
     let split = if node.len() > FANOUT { split(node, at_end) } else { None };
     if let Some(right) = &split {
-        // Only the weight of the items below the new node is subtracted: the bytes of the new node itself
-        // were never part of this node's weight.
+        // Only the weight of the items below the new node is subtracted, because the bytes of the new node
+        // itself were never part of this node's weight.
         *weight = weight.minus(Weight { heap: right.weight.heap - right.node.own_heap(), ..right.weight });
     }
     weight.heap = weight.heap + node.own_heap() - own_before;
@@ -569,7 +568,7 @@ impl<'a, T: TreeItem> TreeIter<'a, T> {
         let mut next = tree.root.as_ref();
         while let Some(node) = next {
             let node = &**node;
-            // Backwards, positions are the index plus one, so that 0 means finished.
+            // For iteration backwards, positions are the index plus one, so that 0 means finished.
             let at = match (node, from, direction) {
                 (TreeNode::Leaf(items), Some(probe), Direction::Forward) => {
                     items.partition_point(|item| item.is_beside(probe).is_lt())
@@ -588,7 +587,7 @@ impl<'a, T: TreeItem> TreeIter<'a, T> {
                     None
                 }
                 TreeNode::Inner(branches) => {
-                    // The position after this branch.
+                    // The stored position is the one after this branch.
                     iter.push(node, if direction == Direction::Forward { at + 1 } else { at });
                     Some(&branches[at].node)
                 }

@@ -25,7 +25,7 @@ pub enum NodeError {
 }
 
 impl Stream {
-    /// Passes each macro node to `write`: its key and its listpack.
+    /// Passes the key and the listpack of each macro node to `write`.
     pub fn each_listpack(&self, write: &mut dyn FnMut(StreamId, &[u8])) {
         let (mut row, mut listpack) = (Vec::new(), Vec::new());
         self.log().each_node(&mut |node| {
@@ -38,7 +38,7 @@ impl Stream {
     /// that is being loaded.
     ///
     /// # Errors
-    /// Why the node was refused; the stream has not changed.
+    /// The reason why the node was refused; the stream has not changed.
     pub fn load_listpack(&mut self, master: StreamId, bytes: &[u8]) -> Result<(), NodeError> {
         if !listpack::is_valid(bytes) {
             return Err(NodeError::Listpack);
@@ -47,7 +47,8 @@ impl Stream {
             return Err(NodeError::Order);
         }
         let node = read_node(master, bytes)?;
-        // The reference keeps a node whose entries were all deleted by trimming; it is not needed here.
+        // The reference keeps a node whose entries were all deleted by trimming; this server does not need
+        // such a node.
         if node.live > 0 {
             self.0.log.load_node(node);
         }

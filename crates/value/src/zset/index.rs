@@ -1,15 +1,15 @@
-//! The index: it maps a member's hash to the leaf that holds the member, so that a member is found without
-//! its score.
+//! The index maps a member's hash to the leaf that holds the member, so that a member is found without its
+//! score.
 //!
-//! Linear hashing in pages of some forty entries: an entry is 32 bits of the hash and the number of a
-//! leaf. The caller searches the leaf for the member; if several members have one hash, the index gives
+//! It uses linear hashing with pages of about forty entries. An entry is 32 bits of the hash and the number
+//! of a leaf. The caller searches the leaf for the member; if several members have one hash, the index gives
 //! several candidate leaves.
 //!
 //! Invariants: (1) with `pages` pages and `mask + 1` the power of two at or above `pages`, an entry is in
 //! page `hash & mask`, or `hash & mask / 2` if that page does not exist; (2) a page is split when an
 //! insertion raises the mean number of entries above [`GROW_AT`], and two pages are joined when a removal
-//! lowers it below [`SHRINK_AT`]; (3) *scanning:* the hashes of a page, with their bits reversed, are an
-//! interval. A cursor is a hash with its bits reversed; a scan visits the whole interval that contains the
+//! lowers this mean below [`SHRINK_AT`]; (3) *scanning:* the hashes of a page, with their bits reversed, are
+//! an interval. A cursor is a hash with its bits reversed; a scan visits the whole interval that contains the
 //! cursor and returns the interval's end. An entry that exists throughout a scan is visited, whatever pages
 //! are split or joined between two calls.
 
@@ -109,7 +109,7 @@ impl MemberIndex {
         }
     }
 
-    /// Prefetches the entries of a hash, which are to be read or changed soon.
+    /// Prefetches the page with the entries of a hash, which are to be read or changed soon.
     pub(super) fn prefetch(&self, hash: u32) {
         if self.pages > 0
             && let Some(page) = self.paged.get(self.page_of(hash))

@@ -56,7 +56,7 @@ impl<'a> RowSource<'a> {
 }
 
 impl<'a> ZsetIter<'a> {
-    /// `ranks` must lie within the set.
+    /// An iterator over the elements of `ranks`, which must lie within the set.
     pub(super) fn new(source: RowSource<'a>, ranks: Range<usize>, direction: Direction) -> ZsetIter<'a> {
         ZsetIter { source, ranks, direction, row: &[], offsets: Vec::new() }
     }

@@ -13,10 +13,10 @@
 //! This file has the parts and the look-ups; `large/edit.rs` has the changes. A long range is cut off in
 //! O(log n), and its leaves are cleared later: see `large/cut.rs`.
 //!
-//! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the
-//! top of an empty set; (3) each member, even one that was cut off, has one entry in the index, which
-//! names the member's leaf; (4) nothing with a second owner is dropped here: it goes to the garbage; (5)
-//! `heap` is the number of bytes allocated for inner nodes, leaves, the paged array and the index.
+//! Invariants: (1) all leaves are at the same depth; (2) no leaf and no inner node is empty, except the top
+//! of an empty set; (3) each member, even one that was cut off, has one entry in the index, which names the
+//! member's leaf; (4) parts with a second owner are not dropped here, but go to the garbage; (5) `heap` is
+//! the number of bytes allocated for inner nodes, leaves, the paged array and the index.
 
 #[cfg(test)]
 mod check;
@@ -42,7 +42,7 @@ const SPARSE: usize = FANOUT / 4;
 /// A leaf whose row has at most this many bytes may be joined with a neighbour.
 const ROW_BYTES_SPARSE: usize = ROW_BYTES_MAX / 4;
 
-/// Members that are looked up together: about as many cache misses as a processor has under way.
+/// Number of members that are looked up together; a processor handles about as many cache misses at once.
 const MEMBERS_AHEAD: usize = 16;
 
 /// Number of pops between the prefetch of an index page's slot and the prefetch of the page's entries.
@@ -55,7 +55,7 @@ pub(super) struct Large {
     count: usize,
     paged: PagedArray<RowLeaf>,
     index: MemberIndex,
-    /// The number of leaf numbers ever used: each smaller number is in use or free.
+    /// Number of leaf numbers that were ever used; each number below this one is in use or free.
     numbers: u32,
     free: FreeNumbers,
     seed: HashSeed,
@@ -67,8 +67,8 @@ pub(super) struct Large {
     pops_next: [u32; SLOTS_AHEAD],
 }
 
-/// Free numbers of leaves. The first change of the list after a share copies it. It is short, because a
-/// set that shrinks much is rebuilt.
+/// Free numbers of leaves. The first change after a share copies the list, which is short because a set that
+/// shrinks much is rebuilt.
 #[derive(Clone, Debug, Default)]
 struct FreeNumbers(Arc<Vec<u32>>);
 
@@ -120,7 +120,7 @@ impl Shelved for RowLeaf {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundMember {
     hash: u32,
-    /// Index of the entry in its index page: a hint.
+    /// Index of the entry in its index page. This is only a hint.
     slot: usize,
     /// The leaf's number, and the member's position in its row; `None` for an absent member.
     position: Option<(u32, RowPosition)>,
@@ -181,8 +181,8 @@ impl Large {
         self.find(member).score()
     }
 
-    /// The score of each of these members, in order. Cost for each member: the same as for [`Large::score`],
-    /// but the cache misses of several look-ups overlap.
+    /// Calls `visit` with the score of each of these members, in order. Cost for each member: the same as for
+    /// [`Large::score`], but the cache misses of several look-ups overlap.
     pub(super) fn score_each<'n>(
         &self,
         mut members: impl Iterator<Item = &'n [u8]>,
@@ -319,8 +319,8 @@ impl Large {
         }
     }
 
-    /// Visits some elements with their scores from a cursor on and returns the next cursor; 0
-    /// starts and ends.
+    /// Visits some elements with their scores from a cursor on and returns the next cursor. The cursor 0
+    /// begins a scan, and is returned at its end.
     pub(super) fn scan(&self, cursor: u32, visit: &mut dyn FnMut(&[u8], f64)) -> u32 {
         let mut found = Vec::new();
         let next = self.index.scan(cursor, &mut |hash, leaf| found.push((leaf, hash)));

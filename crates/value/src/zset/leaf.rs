@@ -1,7 +1,7 @@
 //! A leaf: a row of elements in one allocation, which may be shared.
 //!
 //! Invariants: (1) `start <= end <= capacity`, and the bytes between them are a row of `count` elements; (2)
-//! a leaf with a second owner is never written: a copy takes its place; (3) the marks (`marks.rs`) fit the
+//! a leaf with a second owner is never written, but replaced by a copy; (3) the marks (`marks.rs`) fit the
 //! row.
 
 mod edit;
@@ -34,7 +34,7 @@ struct LeafSpan {
     count: u32,
 }
 
-/// Tells tests which thread freed a leaf.
+/// Records for tests which thread freed a leaf.
 #[derive(Debug)]
 struct Witness;
 
@@ -56,8 +56,8 @@ pub(super) const OVERHEAD: usize = 8 + size_of::<LeafHeader>();
 /// The most bytes of the row of a leaf in a tree, unless a single element has more. Looking up a member walks
 /// half of a row on average.
 pub(super) const ROW_BYTES_MAX: usize = 640 - OVERHEAD;
-/// Bytes of the row of a leaf that was filled in order. The leaf is not filled completely: otherwise an
-/// element inserted between two of its elements would split it and move half of its index entries, which
+/// Bytes of the row of a leaf that was filled in order. The leaf is not filled completely, because otherwise
+/// an element inserted between two of its elements would split it and move half of its index entries, which
 /// would be most of the cost of an insertion into a set that was built in order.
 pub(super) const ROW_BYTES_FILLED: usize = 512 - OVERHEAD;
 
@@ -128,8 +128,8 @@ impl RowLeaf {
         !self.0.is_unique()
     }
 
-    /// Replaces the contents by a row that fits; `false`, with the leaf unchanged, if it is shared, too
-    /// small, or far too large.
+    /// Replaces the contents by a row that fits; returns `false` and leaves the leaf unchanged if it is
+    /// shared, too small, or far too large.
     pub(super) fn load(&mut self, row: &[u8], count: usize) -> bool {
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
         if inner.slice.len() < row.len() || inner.slice.len() > SCRATCH_BYTES_MAX {
@@ -141,8 +141,8 @@ impl RowLeaf {
         true
     }
 
-    /// Moves the element in a range of the row to a gap, with another score of the same width, so that
-    /// no length changes. `false`, with the leaf unchanged, if it is shared.
+    /// Moves the element in a range of the row to a gap, with another score of the same width, so that no
+    /// length changes. Returns `false` and leaves the leaf unchanged if it is shared.
     pub(super) fn turn(&mut self, range: Range<usize>, gap: usize, (member, score): (&[u8], f64)) -> bool {
         let Some(inner) = Arc::get_mut(&mut self.0) else { return false };
         let span = inner.header.span;

@@ -88,7 +88,7 @@ impl RowMarks {
         }
         let (first, last) = (usize::from(self.0[0].index), usize::from(self.0[MARKS - 1].index));
         if is_last && count - last > count / 8 {
-            // The row grows at its end: the first mark becomes the last.
+            // The row grows at its end, so the first mark becomes the last.
             self.0.rotate_left(1);
             self.0[MARKS - 1] = RowMark { at, index: (count - 1) as u16 };
         }

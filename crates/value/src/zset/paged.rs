@@ -1,7 +1,7 @@
 //! A paged array: items by number, shared in O(1). A writer copies the path to an item.
 //!
 //! A tree of arrays with [`FANOUT`] slots. Invariants: (1) all items are at the depth `height`; (2) an array
-//! with a second owner is never written: a copy takes its place, and the old array goes to the garbage.
+//! with a second owner is never written; a copy takes its place, and the old array goes to the garbage.
 
 pub(super) mod edit;
 

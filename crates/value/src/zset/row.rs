@@ -255,9 +255,9 @@ pub(super) fn gap_from(row: &[u8], from: RowGap, edge: Edge<'_>) -> RowGap {
     gap
 }
 
-/// The position of an element's edge, or a position in front of it where an element has a long member or
-/// too few bytes follow. Every change of a score runs this search: members are compared only where
-/// scores are equal, and no byte is read twice.
+/// The position of an element's edge, or an earlier position at which this search stops, because an element
+/// there has a long member or too few bytes follow it. Every change of a score runs this search: members are
+/// compared only where scores are equal, and no byte is read twice.
 fn gap_of_element(row: &[u8], from: RowGap, of: f64, member: &[u8]) -> RowGap {
     let mut gap = from;
     while let Some((&head, rest)) = row.get(gap.at..).and_then(<[u8]>::split_first) {

@@ -1,4 +1,4 @@
-//! A client beside a hostile program: sends one PING after another and measures each wait.
+//! A client that runs beside a hostile program, sends one PING after another, and measures each wait.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;

@@ -13,11 +13,11 @@ use super::scene::{Measured, Scene, nothing, play, resident_mib};
 
 /// Number of auxiliary fields in a file; KeyDB writes one for each key.
 const AUX_FIELDS: usize = 80_000;
-/// Memory that the server may add.
+/// Maximum memory that the server may take in addition, MiB.
 const MEMORY_MAX_MIB: u64 = 100;
 /// Time in which a server must have started, or must have ended with a reason.
 const START_MAX: Duration = Duration::from_secs(5);
-/// Maximum bytes of a dump without keys: it must contain none of the foreign fields.
+/// Maximum bytes of a dump without keys, which must contain none of the foreign fields.
 const EMPTY_DUMP_MAX_BYTES: u64 = 64 << 10;
 
 const OPCODE_MODULE_AUX: u8 = 247;
@@ -79,7 +79,8 @@ fn aux_fields(binary: &Path) -> Result<Measured> {
 }
 
 fn module_aux(binary: &Path) -> Result<Measured> {
-    // The module's id in 64 bits, the time of writing, a string, and the end of the module's record.
+    // The record has the module's id in 64 bits, the time of writing, a string, and the end of the module's
+    // record.
     let mut records = vec![OPCODE_MODULE_AUX, 0x81];
     records.extend(MODULE_ID);
     records.extend([2, 2, 5]);
@@ -123,7 +124,7 @@ fn commands(count: usize) -> Vec<u8> {
     log
 }
 
-/// Damaged logs that are not cut off: a server must refuse them without losing any of their bytes.
+/// Logs that are damaged, but not cut off. A server must refuse them without losing any of their bytes.
 fn spoilt_logs() -> Vec<(&'static str, Vec<u8>)> {
     let sound = commands(2000);
     let mut lines = sound.clone();
@@ -185,8 +186,8 @@ impl Drop for Folder {
     }
 }
 
-/// Starts a server with a damaged log that is not cut off: the server must end, and must either leave the
-/// file unchanged or keep the part that it removes in a file beside it.
+/// Starts a server with a log that is damaged, but not cut off. The server must end, and must keep all
+/// bytes of the file; if it removes a part of the file, it must keep that part in a file beside it.
 fn kept(binary: &Path, log: &[u8]) -> Result<Measured> {
     let folder = Folder::with_log(log)?;
     let folder_text = folder.0.to_string_lossy().into_owned();
@@ -222,8 +223,8 @@ fn has_file(folder: &Path, rest: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// The counterpart of [`kept`]: a command whose end is missing means that the log was cut off, and the
-/// server starts with all other commands.
+/// The counterpart of [`kept`], for a log that is cut off because the end of a command is missing. The server
+/// must start with all other commands.
 fn cut(binary: &Path) -> Result<Measured> {
     let log = commands(2000);
     let folder = Folder::with_log(&log[..log.len() - 20])?;
@@ -260,9 +261,9 @@ const HOSTILE_LENGTHS: [(&str, &[u8]); 14] = [
     ("name of a key", &[0, 0x81, 0x40, 0, 0, 0, 0, 0, 0, 0]),
 ];
 
-/// Starts a server with a dump that has an impossible length: the server must end soon, without allocating
-/// that much and without changing the file. Lengths that are only announced (sizes of a database) may be
-/// loaded.
+/// Starts a server with a dump that has an impossible length. The server must end soon, without allocating
+/// that much and without changing the file. A file may be loaded if the length is only announced (the sizes
+/// of a database).
 fn refused(binary: &Path, record: &[u8]) -> Result<Measured> {
     let file = dump(record);
     let prepare = |folder: &Path| Ok(std::fs::write(folder.join("dump.rdb"), &file)?);

@@ -12,18 +12,20 @@ use super::bystander::PATIENCE;
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
-/// Maximum time until the load of a library is answered: its program may run for 500 ms, and pauses for
-/// other clients in between.
+/// Maximum time until the load of a library is answered. Its program may run for 500 ms, and pauses for other
+/// clients in between.
 const LOAD_MAX: Duration = Duration::from_secs(2);
 /// Time after which the second load is killed, within its 500 ms.
 const KILLED_AFTER: Duration = Duration::from_millis(150);
 /// Bytes that two loads may add to the log.
 const LOG_MAX_BYTES: u64 = 256 << 20;
-/// Memory that the server may add: for two loads, whose Lua states have a limit each ([`MACHINE_MEMORY`]).
+/// Maximum memory that the server may take in addition, MiB, for two loads, whose Lua states have a limit
+/// each ([`MACHINE_MEMORY`]).
 const MEMORY_MAX_MIB: u64 = 250;
 const MACHINE_MEMORY: &str = "100mb";
-/// Memory that a start may add: the Lua state of a library from a file may take 2 GiB, and an eighth of that
-/// for names and descriptions (`MachineLimits::FILE_BYTES_MIN`); in addition a text of 16 MiB and its copies.
+/// Maximum memory that a start may take in addition, MiB. The Lua state of a library from a file may take 2
+/// GiB, and an eighth of that for names and descriptions (`MachineLimits::FILE_BYTES_MIN`); in addition a
+/// text of 16 MiB and its copies.
 const START_MEMORY_MAX_MIB: u64 = 2048 + 256 + 64;
 /// Time for which a server is watched while it loads a library that never ends from a file.
 const WATCHED_FOR: Duration = Duration::from_secs(2);
@@ -164,8 +166,8 @@ fn library(code: &str) -> Vec<u8> {
     [&[OPCODE_FUNCTION, 0x80][..], &length.to_be_bytes(), code.as_bytes()].concat()
 }
 
-/// Sends a request whose library must not be loaded, twice: the first load ends at a limit, the second by
-/// FUNCTION KILL, unless it has ended earlier.
+/// Sends a request twice whose library must not be loaded. The first load ends at a limit, the second by
+/// FUNCTION KILL unless it has ended earlier.
 fn refused(scene: &mut Scene, body: Body, request: &[&[u8]]) -> Result<()> {
     let (mut caller, mut killer) = (scene.client()?, scene.client()?);
     let log_before = scene.log_bytes();
@@ -180,7 +182,7 @@ fn refused(scene: &mut Scene, body: Body, request: &[&[u8]]) -> Result<()> {
     caller.send(&bytes);
     let early = caller.next_within(KILLED_AFTER)?;
     let asked = shell::now();
-    // An error that no script is running counts as well: only a reply is required.
+    // An error that no script is running counts, too, because only a reply is required.
     Scene::ask(&mut killer, &[b"FUNCTION", b"KILL"])?;
     let reply = match early {
         Some(reply) => reply,

@@ -10,7 +10,7 @@ use crate::{Result, shell};
 use super::program::Program;
 use super::scene::{Measured, Scene, nothing, play};
 
-/// Memory that the server may add.
+/// Maximum memory that the server may take in addition, MiB.
 const MEMORY_MAX_MIB: u64 = 100;
 /// Lengths of the texts in bytes; the patterns are about as long or half as long.
 const SIZES: [usize; 2] = [16 << 10, 60_000];
@@ -42,7 +42,7 @@ fn patterns(bytes: usize) -> Vec<Vec<u8>> {
     ]
 }
 
-/// A command: its preparation for a text, and its requests with each pattern.
+/// A command that matches patterns: how it is prepared for a text, and how it is called with a pattern.
 struct Matcher {
     name: &'static str,
     prepare: fn(&Scene, &[u8]) -> Result<Vec<Connection>>,
@@ -179,8 +179,8 @@ fn run(binary: &Path, matcher: &'static Matcher, bytes: usize) -> Result<Measure
         let _kept = (matcher.prepare)(scene, &text)?;
         let mut client = scene.client()?;
         let (began, all) = (shell::now(), patterns(bytes));
-        // Each pattern is tried at least once, however long this takes: a pattern that was left out would not
-        // be measured.
+        // Each pattern is tried at least once, however long this takes, because a pattern that was left out
+        // would not be measured.
         for (tried, pattern) in all.iter().chain(&all).enumerate() {
             if tried >= all.len() && began.elapsed() > TRIED_FOR {
                 break;
@@ -198,8 +198,8 @@ fn asked(scene: &Scene, request: &[&[u8]]) -> Result<Vec<Connection>> {
     Ok(vec![client])
 }
 
-/// Sends requests, none of which may fail: a refused request matches nothing. The replies to SUBSCRIBE and
-/// its relatives are not awaited, because in RESP3 they are pushes.
+/// Sends requests, none of which may fail, because a refused request matches nothing. The replies to
+/// SUBSCRIBE and its relatives are not awaited, because in RESP3 they are pushes.
 fn all(client: &mut Connection, requests: &[&[&[u8]]]) -> Result<()> {
     for request in requests {
         let name = String::from_utf8_lossy(request[0]).into_owned();

@@ -15,7 +15,8 @@ use super::scene::{Measured, Scene, nothing, play};
 const RUNS_FOR: Duration = Duration::from_millis(400);
 /// Memory limit of the scripts of one run together.
 const SCRIPT_MEMORY: &str = "600mb";
-/// Memory that the process may add: besides the Lua state it holds the reply and text for its log.
+/// Maximum memory that the process may take in addition, MiB. Besides the Lua state, it holds the reply and
+/// text for its log.
 const MEMORY_MAX_MIB: u64 = 800;
 
 /// A text of digits, from which numbers are parsed.

@@ -61,8 +61,8 @@ impl Program {
         judgement
     }
 
-    /// Runs the program, again if other load on the machine may have caused the faults; returns the faults
-    /// of the last attempt.
+    /// Runs the program, and runs it again if other load on the machine may have caused the faults. Returns
+    /// the faults of the last attempt.
     pub(super) fn attempts(&self, binary: &Path) -> Vec<String> {
         for attempt in 1.. {
             let measured = match (self.run)(binary) {

@@ -1,4 +1,4 @@
-//! A fresh server, the bystander and the hostile client; the measurement.
+//! A fresh server with a bystander and hostile clients, and the measurement of their effects.
 
 use std::fmt;
 use std::path::Path;
@@ -89,7 +89,7 @@ impl Scene {
         Ok(self)
     }
 
-    /// Records the server's present and peak memory; nothing once it has ended.
+    /// Records the server's present and peak memory; records nothing once the server has ended.
     pub(super) fn note_memory(&mut self) {
         let pid = self.server.pid();
         if let (Some(peak), Some(after)) = (resident_mib(pid, "VmHWM"), resident_mib(pid, "VmRSS")) {
@@ -158,7 +158,7 @@ pub(super) fn play(
     Ok(scene.play(act)?.measured)
 }
 
-/// The `prepare` of a folder that stays empty.
+/// A `prepare` that leaves the folder empty.
 pub(super) fn nothing(_: &Path) -> Result<()> {
     Ok(())
 }

@@ -14,17 +14,17 @@ use super::scene::{Measured, Scene, nothing, play, processor_ticks};
 const GOES_ON_FOR: Duration = Duration::from_secs(4);
 /// `tracking-table-max-keys` of the programs that exceed it with absent keys.
 const KEYS_MAX: u64 = 100_000;
-/// Maximum keys of the table above its limit, in percent of the limit, whenever INFO is read.
+/// Maximum excess of the table over its limit of keys whenever INFO is read, in percent of the limit.
 const BEYOND_PERCENT: u64 = 10;
-/// Names in one request.
+/// Number of names in one request.
 const NAMES: usize = 1000;
-/// Number of clients that track and leave; `TABLE_KEYS` is the number of keys in the table meanwhile.
+/// Number of clients that track and leave; `TABLE_KEYS` is the number of keys in the table at that time.
 const LEAVING: usize = 2000;
 const TABLE_KEYS: usize = 500_000;
 /// Maximum processor time for leaving clients beside a large table, as a multiple of that
 /// beside an empty one.
 const LEAVING_FACTOR: u64 = 3;
-/// Prefixes of one client.
+/// Number of prefixes of one client.
 const PREFIXES: usize = 5000;
 
 pub(super) fn programs() -> Vec<Program> {
@@ -134,7 +134,7 @@ fn leaving(binary: &Path) -> Result<Measured> {
         let mut holder = tracker(scene)?;
         read(&mut holder, 0, TABLE_KEYS)?;
         let beside_many = ticks_of_leaving(scene)?;
-        // A tick is a hundredth of a second: differences of a few ticks are noise.
+        // A tick is a hundredth of a second, so differences of a few ticks are noise.
         scene.check(beside_many <= (beside_none + 5) * LEAVING_FACTOR, || {
             format!(
                 "{LEAVING} clients that leave took {beside_many}0 ms of processor time beside {TABLE_KEYS} keys, \

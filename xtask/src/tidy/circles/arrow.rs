@@ -9,8 +9,8 @@ pub(in crate::tidy) struct Arrow {
     pub(in crate::tidy) from: usize,
     /// Index of the file that defines the item.
     pub(in crate::tidy) to: usize,
-    /// The item; with a question mark if no definition was found in the module, so that a macro
-    /// must define it.
+    /// The item's name, with a question mark if no definition was found in the module, so that a macro must
+    /// define it.
     pub(in crate::tidy) item: String,
     /// Line of the first mention in `from`, from 1.
     pub(in crate::tidy) line: usize,

@@ -2,8 +2,8 @@
 //!
 //! An arrow is
 //!
-//! - an import, anywhere in the file, of an item that another file defines. Re-exports, globs and renames
-//!   between are followed to the definition, through private imports of an outer module too. A glob counts
+//! - an import, anywhere in the file, of an item that another file defines. Re-exports, globs and renames in
+//!   between are followed to the definition, also through private imports of an outer module. A glob counts
 //!   for the names that the file mentions;
 //! - a path in code or in a macro's arguments: `crate::a::B`, `super::B`, `child::B`, `imported_module::B`.
 //!
@@ -37,7 +37,7 @@ pub(super) struct Crate {
     modules: Vec<Module>,
 }
 
-/// The target of a path: a function and a module may have the same name.
+/// The target of a path. A path may have several, because a function and a module may have the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
     Module(usize),
@@ -151,8 +151,8 @@ impl Crate {
         self.modules[module].parent.map(Found::Module).into_iter().collect()
     }
 
-    /// The targets of `name` in `module`: `None` when the module has no such name, empty when the name is
-    /// of another crate.
+    /// The targets of `name` in `module`: `None` if the module has no such name; empty if the name belongs to
+    /// another crate.
     fn lookup(&self, module: usize, name: &str, followed: &mut Followed) -> Option<Vec<Found>> {
         if let Some(own) = self.own(module, name, followed) {
             return Some(own);

@@ -1,7 +1,7 @@
 //! The declarations and names in a file: modules, items, imports, paths.
 //!
-//! Works on tokens, not on a syntax tree: words, `::` and single characters, without lifetimes. This is
-//! enough, because the relevant declarations begin with a keyword at the nesting level of their module.
+//! The scan works on tokens, not on a syntax tree: words, `::` and single characters, without lifetimes. This
+//! is enough, because the relevant declarations begin with a keyword at the nesting level of their module.
 
 use crate::tidy::source::{Source, Token};
 
@@ -46,7 +46,7 @@ pub(super) struct Body {
     /// Paths of two segments or more outside of imports.
     pub(super) paths: Vec<Named>,
     /// First words of paths, and words that are no path, outside of imports, each occurrence with its line. A
-    /// word after a dot is a field or a method and left out.
+    /// word after a dot is a field or a method, and is left out.
     pub(super) words: Vec<(String, usize)>,
 }
 
@@ -66,12 +66,12 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// The text of the token `ahead` of the current one; empty at the end.
+    /// The text of the token that is `ahead` tokens after the current one; empty at the end.
     fn text(&self, ahead: usize) -> &str {
         self.tokens.get(self.at + ahead).map_or("", |token| token.text.as_str())
     }
 
-    /// The text of the token that is `back` before the current one.
+    /// The text of the token that is `back` tokens before the current one.
     fn before(&self, back: usize) -> &str {
         self.at.checked_sub(back).map_or("", |at| self.tokens[at].text.as_str())
     }

@@ -37,7 +37,7 @@ impl Leaf {
         }
     }
 
-    /// Removes `count` elements from an end, fewer than the leaf has.
+    /// Removes `count` elements at an end. The leaf must have more elements than that.
     pub(in crate::list) fn remove(&mut self, end: End, count: usize, context: &mut ListContext) {
         self.decompress(context);
         match self {
@@ -92,7 +92,7 @@ impl Leaf {
         rest
     }
 
-    /// Removes up to `count` elements equal to `wanted`, beginning at `from`; returns the number
+    /// Removes up to `count` elements equal to `wanted`, beginning at the end `from`; returns the number
     /// removed. A leaf that loses all elements has a count of 0 afterwards.
     pub(in crate::list) fn remove_equal(
         &mut self,
@@ -135,8 +135,8 @@ impl Leaf {
     }
 }
 
-/// A copy of the chunk without up to `count` elements equal to `wanted`, the nearest to the end `from`; and
-/// the number left out.
+/// Copies the chunk without up to `count` elements equal to `wanted`, namely those nearest to the end `from`.
+/// Returns the copy and the number of elements left out.
 fn without(chunk: &Chunk, wanted: Element<'_>, count: usize, from: End) -> (Chunk, usize) {
     let mut kept: Vec<Element<'_>> = Vec::with_capacity(chunk.count());
     let mut removed = 0;

@@ -87,8 +87,8 @@ impl Child {
             End::Back => (len - whole..len, 0..len - whole),
         };
         if !inner.is_unique() {
-            // Only the kept children are copied: each copy costs a cache miss for the child's
-            // count of owners.
+            // Only the kept children are copied, because each copy costs a cache miss for the child's count
+            // of owners.
             let copy = Arc::new(Inner::copy_of(&inner.children[kept]));
             context.discard_child(Child { node: Node::Inner(replace(inner, copy)), sums: self.sums });
         } else if whole > 0
@@ -108,7 +108,7 @@ impl Child {
         count
     }
 
-    /// Changes the leaf of the element at `index` by `edit`. Returns the new nodes that follow this child.
+    /// Applies `edit` to the leaf of the element at `index`. Returns the new nodes that follow this child.
     fn update(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) -> Vec<Child> {
         if let Node::Leaf(leaf) = &mut self.node {
             let was_compressed = leaf.is_compressed();
@@ -225,7 +225,7 @@ impl Tree {
         left
     }
 
-    /// Changes the leaf of the element at `index` by `edit`. Cost: O(log n), and the cost of `edit`.
+    /// Applies `edit` to the leaf of the element at `index`. Cost: O(log n), and the cost of `edit`.
     pub(in crate::list) fn update(&mut self, index: usize, context: &mut ListContext, edit: LeafEdit<'_>) {
         let Some(mut top) = self.top.take() else { return };
         let mut after = top.update(index, context, edit);

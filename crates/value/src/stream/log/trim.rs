@@ -71,7 +71,8 @@ struct Budget {
     to: TrimTo,
     /// Number of entries that may still be removed.
     left: u64,
-    /// Whether trimming is exact to the entry: then deleted entries do not keep a node.
+    /// Whether trimming is exact to the entry. If so, entries that are marked as deleted do not keep their
+    /// node.
     is_exact: bool,
 }
 

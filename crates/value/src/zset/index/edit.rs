@@ -14,7 +14,7 @@ impl Replaced for IndexPage {
 }
 
 impl MemberIndex {
-    /// Adds the entry of a member with this hash, which is in that leaf.
+    /// Adds the entry of a member that has this hash and is in this leaf.
     #[inline]
     pub(in crate::zset) fn insert(&mut self, hash: u32, leaf: u32, work: &mut ZsetWork<'_>) {
         self.pages = self.pages.max(1);
@@ -39,8 +39,8 @@ impl MemberIndex {
         }
     }
 
-    /// Records that a member has moved to leaf `to`. `from` is the number of the leaf that the entry
-    /// names until now, and a hint of the entry's index in its page.
+    /// Records that a member has moved to leaf `to`. `from` is the number of the leaf that the entry has
+    /// named so far, and a hint of the entry's index in its page.
     #[inline]
     pub(in crate::zset) fn moved(&mut self, hash: u32, from: (u32, usize), to: u32, work: &mut ZsetWork<'_>) {
         self.change(hash, from, work, |entries, _, at| entries[at] = entry_of(hash, to));
@@ -130,8 +130,8 @@ fn replace_page(page: &mut IndexPage, new: IndexPage, work: &mut ZsetWork<'_>) {
 
 impl ZsetWork<'_> {
     fn discard_page(&mut self, page: IndexPage) {
-        // A page that seems shared becomes garbage: its other owner may drop it at this moment, and this
-        // thread would then have to free it.
+        // A page that seems shared becomes garbage, because its other owner may drop it at this moment, and
+        // this thread would then have to free it.
         if !page.0.is_unique() {
             self.garbage.push(ZsetPart::Page(page));
         }

@@ -1,8 +1,8 @@
 //! Cutting off long ranges, and clearing the parts cut off.
 //!
-//! A cut removes the subtrees of a range from the tree. Their leaves stay in the paged array and in the
-//! index until they are cleared: a few by every change, the rest by compaction. Until then a leaf that
-//! the index names counts only if the descent of the tree reaches it as well (`Large::is_live`).
+//! A cut removes the subtrees of a range from the tree. Their leaves stay in the paged array and in the index
+//! until they are cleared, a few by every change and the rest by compaction. Until then a leaf that the index
+//! names counts only if the descent of the tree reaches it as well (`Large::is_live`).
 
 use std::ops::Range;
 
@@ -63,7 +63,8 @@ impl Large {
 }
 
 impl LargeParts<'_, '_> {
-    /// Removes the elements of these ranks, some but not all of the node's, from below the node.
+    /// Removes the elements of these ranks from below a node; they are some, but not all, of the node's
+    /// elements.
     fn cut(&mut self, inner: &mut Arc<InnerNode>, ranks: Range<usize>) {
         let Some(children) = self.children(inner) else { return };
         let (mut behind, mut gone) = (0, 0..0);

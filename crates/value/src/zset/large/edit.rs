@@ -35,7 +35,8 @@ pub(super) struct Entering<'m> {
     pub(super) score: f64,
     /// Hash of the member.
     pub(super) hash: u32,
-    /// For an element that only moves: the leaf that the index names, and the index of the entry in its page.
+    /// For an element that only moves: the number of the leaf that the index still names, and the index of
+    /// the entry in its page. `None` for a new element.
     pub(super) from: Option<(u32, usize)>,
 }
 
@@ -195,7 +196,7 @@ impl Large {
         self.prefetch_pop(ranks);
     }
 
-    /// Builds the set anew from the remaining elements; the whole old set becomes garbage.
+    /// Rebuilds the set from the remaining elements; the whole old set becomes garbage.
     fn rebuild_without(&mut self, ranks: Range<usize>, garbage: &mut Vec<ZsetPart>) {
         let kept = self.entries(0).take(ranks.start).chain(self.entries(ranks.end));
         let new = Large::build(kept, self.seed, garbage);
@@ -370,8 +371,8 @@ impl LargeParts<'_, '_> {
         }
     }
 
-    /// Gives a leaf the first piece of a row and new leaves the rest; returns the branches of the new
-    /// leaves. Until now the index names this leaf for all elements of the row.
+    /// Puts the first piece of a row into a leaf and the other pieces into new leaves. Returns the branches
+    /// of the new leaves. Before the call, the index names this leaf for all elements of the row.
     fn set_rows(&mut self, number: u32, row: &[u8]) -> Vec<Branch> {
         let mut pieces = row::cut(row, ROW_BYTES_MAX).into_iter();
         if let Some((first, count)) = pieces.next() {
@@ -536,8 +537,8 @@ impl LargeParts<'_, '_> {
     }
 }
 
-/// Changes the index's entries of all elements of a row, several at a time: in a large set each entry is
-/// a cache miss, and the misses of several entries overlap.
+/// Changes the index's entries of all elements of a row, several at a time, because in a large set each entry
+/// is a cache miss, and the misses of several entries overlap.
 fn each_entry(
     index: &mut MemberIndex,
     seed: HashSeed,
@@ -564,7 +565,7 @@ fn each_entry(
 
 /// Up to this many elements are removed leaf by leaf, however few elements stay.
 const REBUILT_FROM: usize = 256;
-/// A set that keeps more elements is not rebuilt.
+/// If more elements than this stay, the set is not rebuilt.
 const REBUILT_MAX: usize = 2048;
 /// Up to this many elements are removed leaf by leaf, which takes less than half a millisecond; longer ranges
 /// are cut off.

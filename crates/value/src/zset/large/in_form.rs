@@ -30,7 +30,7 @@ struct LeafPath {
 const DEPTH_MAX: usize = 12;
 
 impl Large {
-    /// Adds an element to a leaf that has room for it; returns whether it did.
+    /// Adds an element to its leaf if the leaf has room for it; returns whether it did.
     pub(super) fn enter_leaf(&mut self, entering: Entering<'_>, garbage: &mut Vec<ZsetPart>) -> bool {
         let Entering { member, score, .. } = entering;
         let edge = Edge::Element(score, member);
@@ -162,7 +162,7 @@ impl Large {
                 return;
             }
             leaf.remove(position.at..position.end, 1, garbage);
-            // The gap is computed anew for the row without the old element.
+            // The gap is adjusted to the row without the old element.
             let gap = if gap > position.at { gap - old } else { gap };
             leaf.insert(gap, member, score, garbage);
         });
@@ -193,8 +193,8 @@ impl Large {
 }
 
 /// The gap for an element in the row of the leaf at the end of `path`. `None` if the row has no room, or if
-/// the gap is at the end of the last leaf and the row would exceed `ROW_BYTES_FILLED`: so an element that
-/// arrives in order begins the next leaf.
+/// the gap is at the end of the last leaf and the row would exceed `ROW_BYTES_FILLED`. Therefore an element
+/// that arrives in order begins the next leaf.
 #[inline]
 fn gap_with_room(leaf: &RowLeaf, path: LeafPath, (member, score): (&[u8], f64)) -> Option<usize> {
     let row_bytes = leaf.row().len();

@@ -101,7 +101,7 @@ fn make_room(bytes: &mut [u8], range: Range<usize>, at: usize, need: usize) -> (
         bytes.copy_within(start + at..end, start + at + need);
         return (start, end + need);
     }
-    // Neither end alone has enough room: the row moves to the front.
+    // Neither end alone has enough room, so the row moves to the front.
     bytes.copy_within(start..end, 0);
     let end = end - start;
     bytes.copy_within(at..end, at + need);

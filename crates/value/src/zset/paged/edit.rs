@@ -53,7 +53,7 @@ impl<T: Replaced> ShelfNode<T> {
 }
 
 impl<T: Replaced> PagedArray<T> {
-    /// The slot of an item, for writing: no array on the path has a second owner afterwards. Cost: O(log n).
+    /// The slot of an item, for writing. Afterwards no array on the path has a second owner. Cost: O(log n).
     pub(in crate::zset) fn slot_mut(
         &mut self,
         number: usize,
