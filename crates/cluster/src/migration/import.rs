@@ -315,7 +315,7 @@ fn reported(m: &mut ClusterMachine, job: &SlotMove, from: ReportSource) {
 /// job ends.
 fn abandon(m: &mut ClusterMachine, job: &SlotMove, why: &'static str) {
     if m.keys.moves.unfinished(job.name).is_none() {
-        told(m, job, ReportSource::Snapshot);
+        reported(m, job, ReportSource::Snapshot);
     }
     clean_up(m, job.name, why);
 }

@@ -53,7 +53,8 @@ impl<'a> Options<'a> {
     /// Reads the options from the argument at `first` on. Amounts are not parsed yet, because later
     /// syntax errors take precedence.
     pub(super) fn parse(args: Args<'a>, first: usize, accepted: OptionsOf) -> Result<Options<'a>, CmdError> {
-        let mut options = Options { condition: Condition::Always, get: false, expiry: ExpiryOption::NotGiven };
+        let mut options =
+            Options { condition: Condition::Always, get: false, expiry: ExpiryOption::NotGiven };
         let mut i = first;
         while i < args.len() {
             i += options.take(args, i, accepted).ok_or(CmdError::Syntax)?;

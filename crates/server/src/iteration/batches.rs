@@ -109,7 +109,9 @@ impl Server {
     fn io_thread_stopped(&mut self, id: IoThreadId, failure: Option<&str>) {
         if self.io_threads.pool.stopped(id) {
             let text = match failure {
-                Some(reason) => format!("The event loop of an I/O thread failed ({reason}): its clients are closed."),
+                Some(reason) => {
+                    format!("The event loop of an I/O thread failed ({reason}): its clients are closed.")
+                }
                 None => "An I/O thread ended unexpectedly: its clients are closed.".to_owned(),
             };
             self.host.note(LogLevel::Warning, &text);
