@@ -163,7 +163,7 @@ const BAR_FRAME: usize = 4;
 const BAR_MIN: usize = 8;
 const BAR_MAX: usize = 40;
 
-/// How a program shows its progress to the user who has started it.
+/// Progress of a program, shown to the user on the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressDisplay {
     /// No display, because the stream is no terminal.

@@ -240,8 +240,7 @@ fn read_log(
     let mut piece = vec![0; PIECE_BYTES];
     let mut fed = 0;
     loop {
-        // If the next item is a timestamp, the file may be cut off here, after the last whole transaction or
-        // command.
+        // If a timestamp is next, the file may be cut off here, after the last whole transaction or command.
         let before = reader.tail().valid_up_to;
         let line = match reader.next() {
             Ok(LogProgress::Item(LogItem::Timestamp(time))) => match mode {
@@ -260,8 +259,7 @@ fn read_log(
                 continue;
             }
             Ok(LogProgress::More) => {
-                // Only the first `size` bytes are checked, because a server may append commands during the
-                // check.
+                // A server may append commands during the check, so only the first `size` bytes are checked.
                 let left = usize::try_from(size.saturating_sub(fed)).unwrap_or(usize::MAX).min(PIECE_BYTES);
                 let len = match file.read(piece.get_mut(..left).unwrap_or_default()) {
                     Ok(len) => len,

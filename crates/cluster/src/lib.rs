@@ -197,7 +197,7 @@ impl Cluster {
 
     /// Handles one input. Outputs follow from [`Cluster::next_output`].
     pub fn step(&mut self, now: Now, input: &ClusterInput<'_>) {
-        self.advance(now);
+        self.machine.advance(step_time(now));
         self.handle(input);
         let may_wait = matches!(input, ClusterInput::ReceivedMessage { .. } | ClusterInput::Sent { .. });
         if !may_wait && std::mem::take(&mut self.machine.todo.reconsider) {
@@ -208,15 +208,6 @@ impl Cluster {
         self.inputs += u64::from(!matches!(input, ClusterInput::Sent { .. }));
         #[cfg(test)]
         invariants::check(&self.machine);
-    }
-
-    /// Sets the machine's time, which never goes back. A PUBLISH within a long transaction or script comes
-    /// with the time at which the transaction or script began, which may be earlier.
-    fn advance(&mut self, now: Now) {
-        let time = step_time(now);
-        if time.now >= self.machine.time.now {
-            self.machine.time = time;
-        }
     }
 
     /// The next output; outputs have to be carried out in this order.
@@ -233,7 +224,7 @@ impl Cluster {
     /// the connection.
     pub fn accept(&mut self, now: Now, peer: IpAddr, local: IpAddr) -> Option<LinkKey> {
         self.inputs += 1;
-        self.advance(now);
+        self.machine.advance(step_time(now));
         let m = &mut self.machine;
         if m.links.len() >= UNKNOWN_LINKS_MAX + 4 * m.table.len() {
             return None;

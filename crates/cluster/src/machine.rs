@@ -242,6 +242,14 @@ pub(crate) fn index_seed(rng: &Rng) -> HashSeed {
 }
 
 impl ClusterMachine {
+    /// Sets the time, which never goes back. A PUBLISH within a long transaction or script comes with the
+    /// time at which the transaction or script began, which may be earlier.
+    pub(crate) fn advance(&mut self, time: StepTime) {
+        if time.now >= self.time.now {
+            self.time = time;
+        }
+    }
+
     /// The state of a new process whose table is `table`.
     pub(crate) fn new(
         table: NodeTable,

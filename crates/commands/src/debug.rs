@@ -30,19 +30,19 @@ pub fn serialized_len(value: ValueRef<'_>, list_fill: i32) -> usize {
     match value {
         ValueRef::Str(text) => str_len(text),
         ValueRef::List(list) => {
-            serialized_bytes(|writer, give| writer.list(b"", list, list_fill, None, Usage::Unknown, give))
+            serialized_bytes(|writer, give| writer.list(b"", list, list_fill, None, Usage::Absent, give))
         }
         ValueRef::Hash(hash) => {
-            serialized_bytes(|writer, mut give| writer.hash(b"", hash, None, Usage::Unknown, &mut give))
+            serialized_bytes(|writer, mut give| writer.hash(b"", hash, None, Usage::Absent, &mut give))
         }
         ValueRef::Stream(stream) => {
-            serialized_bytes(|writer, mut give| writer.stream(b"", stream, None, Usage::Unknown, &mut give))
+            serialized_bytes(|writer, mut give| writer.stream(b"", stream, None, Usage::Absent, &mut give))
         }
         ValueRef::Set(set) => {
-            serialized_bytes(|writer, mut give| writer.set(b"", set, None, Usage::Unknown, &mut give))
+            serialized_bytes(|writer, mut give| writer.set(b"", set, None, Usage::Absent, &mut give))
         }
         ValueRef::Zset(zset) => {
-            serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Unknown, give))
+            serialized_bytes(|writer, give| writer.zset(b"", zset, None, Usage::Absent, give))
         }
     }
 }

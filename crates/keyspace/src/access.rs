@@ -72,8 +72,7 @@ impl<'a> DbRef<'a> {
         entry
     }
 
-    /// The entry of a key without touching its access clock. This is for commands that ask about a key rather
-    /// than use it.
+    /// The entry of a key, for commands that ask about a key and do not touch its access clock.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<Entry<'a>> {
         let entry = self.look(key);
@@ -161,9 +160,8 @@ impl<'a> DbRef<'a> {
                 visit(entry);
             }
         };
-        // A ring buffer of handles whose entries are being prefetched. The tables are walked by
-        // `Iterator::for_each`, because a loop over `next` of so many nested iterators takes three times the
-        // instructions.
+        // A ring buffer of handles whose entries are being prefetched. The tables are walked by `for_each`,
+        // because a loop over `next` of so many nested iterators takes three times the instructions.
         let mut on_their_way = [None; VISITED_AHEAD];
         let mut count = 0;
         db.shown().iter().for_each(|handle| {
@@ -217,8 +215,7 @@ impl<'a> DbRef<'a> {
             if !self.is_hidden(handle) {
                 return Some(Entry::of(db, handle));
             }
-            // Only the first few expired keys are noted; the others are left to the expiry cycle, to keep
-            // the look-up short.
+            // Only the first few expired keys are noted, to keep the look-up short.
             if n < RANDOM_NOTES {
                 self.note_expired(handle);
             }
@@ -344,8 +341,7 @@ impl DbMut<'_> {
         self.effects.expired(self.number, key);
     }
 
-    /// The key's entry, to read before a change. Counts a hit or a miss and touches the access clock, as
-    /// a read does.
+    /// The key's entry, to read before a change. Counts and touches the access clock as a read does.
     #[inline]
     pub fn get(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         match self.find(key) {
@@ -427,8 +423,8 @@ impl DbMut<'_> {
             SetExpiry::Keep => self.dbs[self.number].expiry(found.handle),
         };
         match value {
-            // The most frequent case is a string that is no integer. If it fits the block of the old value,
-            // no [`Payload`] is built.
+            // A string that is no integer is the most frequent case; if it fits the old block, no
+            // [`Payload`] is built.
             NewValue::Str(text) if parse_i64(text).is_none() => {
                 let inside = (Form::StrInline, text);
                 if !self.dbs[self.number].overwrite_inside(found, key, inside, expiry, self.access.touch) {
@@ -899,5 +895,5 @@ impl DbMut<'_> {
 const VISITED_AHEAD: usize = 32;
 /// Number of random keys that are tried before all keys are examined.
 const RANDOM_TRIES: usize = 100;
-/// Of the random keys that are tried, only the first this many are noted for deletion if they are expired.
+/// Number of first tries in which an expired key is noted for deletion.
 const RANDOM_NOTES: usize = 16;

@@ -82,7 +82,7 @@ pub enum Text<'a> {
 pub enum Usage {
     /// The file states neither for this key.
     #[default]
-    Unknown,
+    Absent,
     /// Seconds since the last use.
     Idle(u64),
     /// The logarithmic counter of uses (LFU).

@@ -76,7 +76,7 @@ pub struct ScriptMachine {
     pub keys: Option<Global>,
     /// The global `ARGV`; `None` in a library's machine.
     pub argv: Option<Global>,
-    /// The globals that a library's functions see when they run. While the library is loaded, its program
+    /// The globals of a library's functions during their runs. While the library is loaded, its program
     /// sees other globals. `None` for EVAL.
     pub run_globals: Option<TableRef>,
     /// Maximum memory of the machine in bytes.

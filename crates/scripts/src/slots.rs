@@ -70,8 +70,8 @@ impl SlotIndex {
         self.places[place] = slot;
     }
 
-    /// Removes a slot with this hash, if it is in the table. Moves slots that follow it forward, so that
-    /// look-ups still find them.
+    /// Removes a slot with this hash, if it is in the table. Moves the following slots forward, so that
+    /// look-ups still find their entries.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32, hash_of: impl Fn(u32) -> u32) {
         let mut place = self.home(hash);
         while self.places.get(place).is_some_and(|found| *found != slot) {

@@ -601,8 +601,8 @@ impl LoadTarget<'_> {
             (Usage::Frequency(counter), true) => u32::from(minutes) << 8 | u32::from(counter),
             (Usage::Idle(idle_s), false) => (now_s as u32).wrapping_sub(idle_s as u32) & CLOCK_MASK,
             // In the other cases, the key gets the clock of a new key.
-            (Usage::Unknown | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
-            (Usage::Unknown | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
+            (Usage::Absent | Usage::Idle(_), true) => u32::from(minutes) << 8 | 5,
+            (Usage::Absent | Usage::Frequency(_), false) => now_s as u32 & CLOCK_MASK,
         }
     }
 }
@@ -652,5 +652,5 @@ impl PreambleLoad {
 /// Minimum number of bytes that a key takes in a file with its value: a type byte, an empty key and an empty
 /// value.
 const KEY_BYTES_MIN: u64 = 3;
-/// Of the empty, the skipped and the repaired keys, the log names at most this many of each kind.
+/// Maximum number of empty keys that the log names, and likewise of skipped and of repaired keys.
 const SAID_KEYS_MAX: u64 = 100;

@@ -401,7 +401,7 @@ impl KeyWriter {
     /// The idle time or the LFU counter that the file states for an entry with this access clock, or neither.
     fn usage_of(self, clock: u32) -> Usage {
         match self.usage {
-            UsageField::None => Usage::Unknown,
+            UsageField::None => Usage::Absent,
             UsageField::Idle => {
                 Usage::Idle(u64::from((self.now.unix_s() as u32).wrapping_sub(clock) & CLOCK_MASK))
             }

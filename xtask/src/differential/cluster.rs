@@ -154,8 +154,7 @@ pub(super) fn arguments(generator: &mut Generator, name: &str) -> Option<Vec<Vec
             "cluster|keyslot" => vec![super::values::key(&mut generator.rng)],
             _ => vec![any_slot(generator)],
         },
-        // The count asks for all keys or for none, because which keys another count returns depends on the
-        // order of a hash table.
+        // The count asks for all keys or none: which keys another count returns depends on a hash table.
         "getkeysinslot" => vec![any_slot(generator), generator.pick(&["100000", "100000", "0", "-1", "x"])],
         "slot-stats" => match generator.below(5) {
             0 => owned(&["ORDERBY", "KEY-COUNT", "LIMIT", "3"]),

@@ -31,7 +31,7 @@ const PRONOUNS: [&str; 27] = [
     "whenever", "why", "how",
 ];
 
-/// A sentence with *behind* must have one of these words.
+/// Locations. A sentence to which the rule about places applies must have one of these words.
 const LOCATIONS: [&str; 13] = [
     "byte", "bytes", "buffer", "buffers", "entry", "entries", "offset", "offsets", "end", "ends", "port",
     "ports", "position",

@@ -284,8 +284,7 @@ impl Core {
                     (Propagation::Promised(commands), _) => {
                         unit.encoded(command.db, audience, &commands.encoded());
                     }
-                    // Nothing is added, because the command is only for replicas and its script has excluded
-                    // them, or there is no command.
+                    // The command is only for replicas and its script excludes them, or there is none.
                     (Propagation::ToReplicas, Some(_))
                     | (Propagation::Verbatim | Propagation::Forced | Propagation::ToReplicas, None) => {}
                 }

@@ -1,4 +1,4 @@
-//! How a MIGRATE ends, and how it runs where no command can wait.
+//! The end of a MIGRATE, and its execution in transactions and scripts, which cannot wait.
 
 use crate::core::Core;
 use crate::exec::commit::Author;

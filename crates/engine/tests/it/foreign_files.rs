@@ -15,7 +15,7 @@ fn keys_of_ours(file: &[u8]) -> usize {
     while let Some(item) = reader.next_of_whole().expect("ours is well-formed") {
         match item {
             Item::LoadedEntry(entry) => {
-                assert_eq!(entry.usage, sluice_persist::rdb::Usage::Unknown, "no policy asks for it");
+                assert_eq!(entry.usage, sluice_persist::rdb::Usage::Absent, "no policy asks for it");
                 keys += 1;
             }
             Item::Aux(name, _) => {

@@ -307,7 +307,7 @@ fn partly_known() -> Vec<u8> {
         compression: Compression::Strings,
         checksum: true,
     });
-    file.string(b"a", Text::Bytes(b"x"), None, Usage::Unknown);
+    file.string(b"a", Text::Bytes(b"x"), None, Usage::Absent);
     let mut bytes = file.take();
     bytes.extend_from_slice(b"\x07\x01s\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00\xff\0\0\0\0\0\0\0\0");
     bytes

@@ -205,7 +205,7 @@ fn libraries_of_a_file_are_written_again_and_what_is_not_understood_is_dropped_a
     out.aux("from-elsewhere", Text::Bytes(b"dropped"));
     out.function(b"#!lua name=mylib\nserver.register_function('f', function() return 1 end)");
     out.db(0, 1, 0);
-    out.string(b"a", Text::Bytes(b"x"), None, Usage::Unknown);
+    out.string(b"a", Text::Bytes(b"x"), None, Usage::Absent);
     // The record of a module, which is in the file twice, has the module's number, its time (an opcode and a
     // number), a number, a string, and the end.
     let record = b"\xf7\x81\x45\xe2\x52\x38\xdf\x91\x2c\x03\x02\x01\x02\x05\x05\x03abc\0";
@@ -275,7 +275,7 @@ fn no_save_replaces_a_file_whose_records_were_dropped_and_which_has_no_second_na
         let mut out = writer();
         out.aux(field, Text::Bytes(b"1"));
         out.db(0, 1, 0);
-        out.string(b"a", Text::Bytes(b"x"), None, Usage::Unknown);
+        out.string(b"a", Text::Bytes(b"x"), None, Usage::Absent);
         let bytes = [&out.take()[..], record, b"\xff\0\0\0\0\0\0\0\0"].concat();
         put(&rig, &bytes);
         rig.check("DEBUG RELOAD NOSAVE", "+OK");
@@ -289,7 +289,7 @@ fn no_save_replaces_a_file_whose_records_were_dropped_and_which_has_no_second_na
 #[test]
 fn types_that_are_not_there_are_named_or_passed_over() {
     let mut file = writer();
-    file.string(b"a", Text::Bytes(b"x"), None, Usage::Unknown);
+    file.string(b"a", Text::Bytes(b"x"), None, Usage::Absent);
     let mut bytes = file.take();
     // The bytes are a value of a module, and then the end without a checksum.
     bytes.extend_from_slice(b"\x07\x01s\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\x00\xff\0\0\0\0\0\0\0\0");

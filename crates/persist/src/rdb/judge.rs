@@ -168,7 +168,7 @@ mod tests {
             WriteOptions { version: Version::Valkey, compression: Compression::None, checksum: true };
         let mut writer = Writer::new(options);
         writer.db(0, 1, 0);
-        writer.string(b"key", Text::Bytes(&[b'v'; 300]), None, Usage::Unknown);
+        writer.string(b"key", Text::Bytes(&[b'v'; 300]), None, Usage::Absent);
         writer.finish()
     }
 

@@ -295,7 +295,7 @@ mod tests {
         // The text compresses to some 1.8 MB, and the reader keeps these bytes until the last one has
         // arrived.
         let value: Vec<u8> = (0..8_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        writer.string(b"k", Text::Bytes(&value), None, Usage::Unknown);
+        writer.string(b"k", Text::Bytes(&value), None, Usage::Absent);
         let start = writer.take();
         let mut reader = Reader::new(ReadOptions::default());
         let mut largest = 0;

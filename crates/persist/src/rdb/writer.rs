@@ -396,7 +396,7 @@ impl Writer {
             self.out.extend_from_slice(&at.to_le_bytes());
         }
         match usage {
-            Usage::Unknown => {}
+            Usage::Absent => {}
             Usage::Idle(seconds) => {
                 self.out.push(op::IDLE);
                 self.len(seconds);

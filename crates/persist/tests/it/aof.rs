@@ -152,7 +152,7 @@ fn a_snapshot_may_stand_before_the_commands_of_a_file() {
     for version in [Version::Common, Version::Valkey] {
         let mut writer =
             Writer::new(WriteOptions { version, compression: Compression::Strings, checksum: true });
-        writer.string(b"k", Text::Bytes(b"v"), None, Usage::Unknown);
+        writer.string(b"k", Text::Bytes(b"v"), None, Usage::Absent);
         let preamble = writer.finish();
         let log = [preamble.clone(), command(&["set", "a", "1"])].concat();
         let (lines, ended, tail) = both(&log);

@@ -184,7 +184,7 @@ fn strings_and_lists_of_other_servers_are_read() {
             let fits = |usage: &Usage| match usage {
                 Usage::Idle(seconds) => is_idle && *seconds < 100,
                 Usage::Frequency(_) => !is_idle,
-                Usage::Unknown => false,
+                Usage::Absent => false,
             };
             assert!(contents.usages.iter().all(fits), "{:?}", contents.usages);
         }

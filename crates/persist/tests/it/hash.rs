@@ -197,7 +197,7 @@ fn what_is_written_is_read_again() {
                 WriteOptions { version, compression: Compression::of_strings(seed % 2 == 0), checksum: true };
             let mut writer = Writer::new(options);
             let mut file = Vec::new();
-            writer.hash(b"k", hash.view(), None, Usage::Unknown, &mut |piece| file.extend_from_slice(&piece));
+            writer.hash(b"k", hash.view(), None, Usage::Absent, &mut |piece| file.extend_from_slice(&piece));
             file.extend(writer.finish());
             let read = first(&file, 1000, ReadOptions::default()).expect("it is well-formed");
             let read = read.expect("it has fields");

@@ -41,7 +41,7 @@ fn random_row(rng: &mut Rng) -> Row {
     let key = (0..rng.below(80)).map(|_| rng.below(letters) as u8).collect();
     let expiry = (rng.below(2) == 0).then(|| (rng.next_u64() >> 1) as i64);
     let usage = match rng.below(3) {
-        0 => Usage::Unknown,
+        0 => Usage::Absent,
         1 => Usage::Idle(rng.below(1 << 24)),
         _ => Usage::Frequency(rng.next_u64() as u8),
     };
@@ -127,7 +127,7 @@ fn the_pages_of_a_string_are_shared_where_they_are_not_compressed() {
     pages.write_at(60 * PAGE_BYTES, b"end");
     let options = WriteOptions { compression: Compression::None, ..OPTIONS };
     let pieces =
-        given(|writer, mut give| writer.pages(b"k", &pages, None, Usage::Unknown, &mut give), options);
+        given(|writer, mut give| writer.pages(b"k", &pages, None, Usage::Absent, &mut give), options);
     assert!(own_bytes(&pieces) < 1000, "{}", own_bytes(&pieces));
     let zeros =
         pieces.iter().find(|piece| piece.len() == PAGE_BYTES && piece.iter().all(|byte| *byte == 0)).unwrap();
@@ -144,8 +144,7 @@ fn the_pages_of_a_string_are_shared_where_they_are_not_compressed() {
 fn half_a_gigabyte_of_zeros_is_compressed_to_megabytes() {
     let mut hole = Pages::new();
     hole.write_at((512 << 20) - 1, b"x");
-    let pieces =
-        given(|writer, mut give| writer.pages(b"k", &hole, None, Usage::Unknown, &mut give), OPTIONS);
+    let pieces = given(|writer, mut give| writer.pages(b"k", &hole, None, Usage::Absent, &mut give), OPTIONS);
     let len: usize = pieces.iter().map(|piece| piece.len()).sum();
     assert!((5 << 20..7 << 20).contains(&len), "{len}");
     assert!(pieces.iter().all(|piece| piece.len() <= 320 << 10));
@@ -161,7 +160,7 @@ fn a_long_list_is_given_away_in_pieces() {
     let list = list_of(&values, &mut context);
     for compression in [Compression::Strings, Compression::None] {
         let pieces = given(
-            |writer, mut give| writer.list(b"k", list.view(), -2, None, Usage::Unknown, &mut give),
+            |writer, mut give| writer.list(b"k", list.view(), -2, None, Usage::Absent, &mut give),
             WriteOptions { compression, ..OPTIONS },
         );
         let own = pieces.iter().filter(|piece| !piece.is_shared());
@@ -179,7 +178,7 @@ fn an_integer_and_its_digits_make_the_same_file() {
     {
         let file = |text: Text<'_>| {
             let mut writer = Writer::new(OPTIONS);
-            writer.string(b"k", text, None, Usage::Unknown);
+            writer.string(b"k", text, None, Usage::Absent);
             writer.finish()
         };
         assert_eq!(file(Text::Int(number)), file(Text::Bytes(number.to_string().as_bytes())), "{number}");
@@ -250,7 +249,7 @@ fn lists_are_read_back_with_their_encoding() {
         writer.list(b"key", list.view(), max_listpack_size, Some(5), Usage::Idle(3), &mut |piece| {
             file.extend_from_slice(&piece);
         });
-        writer.string(b"s", Text::Bytes(b"after"), None, Usage::Unknown);
+        writer.string(b"s", Text::Bytes(b"after"), None, Usage::Absent);
         file.extend(writer.finish());
         assert_eq!(rows(&file).len(), 1);
         let read = lists(&file, context.limits);
@@ -270,7 +269,7 @@ fn lists_have_the_reference_s_bytes() {
         let list = list_of(&values, &mut context);
         let mut writer =
             Writer::new(WriteOptions { compression: Compression::None, checksum: false, ..OPTIONS });
-        writer.list(b"k", list.view(), max_listpack_size, None, Usage::Unknown, &mut |_| {
+        writer.list(b"k", list.view(), max_listpack_size, None, Usage::Absent, &mut |_| {
             panic!("the list is short")
         });
         let file = writer.finish();
@@ -361,11 +360,11 @@ fn the_reference_s_bytes() {
     writer.aux("redis-bits", Text::Int(64));
     writer.aux("repl-offset", Text::Int(0));
     writer.db(0, 8, 1);
-    writer.string(b"s", Text::Bytes(b"hello"), None, Usage::Unknown);
-    writer.string(b"big", Text::Int(1_234_567_890), None, Usage::Unknown);
-    writer.string(b"i16", Text::Int(-3000), None, Usage::Unknown);
-    writer.string(b"i64", Text::Int(12_345_678_901_234), None, Usage::Unknown);
-    writer.string(b"e", Text::Bytes(b"v"), Some(33_177_117_420_123), Usage::Unknown);
+    writer.string(b"s", Text::Bytes(b"hello"), None, Usage::Absent);
+    writer.string(b"big", Text::Int(1_234_567_890), None, Usage::Absent);
+    writer.string(b"i16", Text::Int(-3000), None, Usage::Absent);
+    writer.string(b"i64", Text::Int(12_345_678_901_234), None, Usage::Absent);
+    writer.string(b"e", Text::Bytes(b"v"), Some(33_177_117_420_123), Usage::Absent);
     writer.string(b"k", Text::Bytes(b"v"), None, Usage::Idle(1));
     writer.string(b"k", Text::Bytes(b"v"), None, Usage::Frequency(6));
     let wanted = b"VALKEY080\xfa\nvalkey-ver\x059.1.2\xfa\nredis-bits\xc0@\xfa\x0brepl-offset\xc0\x00\xfe\x00\xfb\x08\x01\
@@ -461,7 +460,7 @@ fn the_reference_s_checker_accepts_the_file() {
                 &mut context,
             );
             let key = format!("a list of {count}");
-            writer.list(key.as_bytes(), list.view(), -2, None, Usage::Unknown, &mut |piece| {
+            writer.list(key.as_bytes(), list.view(), -2, None, Usage::Absent, &mut |piece| {
                 file.extend_from_slice(&piece)
             });
             file.extend(writer.take());
@@ -501,7 +500,7 @@ fn a_file_in_pieces_reads_as_the_whole_one() {
     let mut rng = Rng::new(21);
     let mut rows: Vec<Row> = (0..30).map(|_| random_row(&mut rng)).collect();
     let long: Vec<u8> = (0..1_200_000).map(|_| rng.next_u64() as u8).collect();
-    rows.push((b"long".to_vec(), long, None, Usage::Unknown));
+    rows.push((b"long".to_vec(), long, None, Usage::Absent));
     let mut file = write(&rows, OPTIONS);
     let options = ReadOptions::default();
     let whole = outline(&file, file.len(), options).expect("it is well-formed");
@@ -562,7 +561,7 @@ fn hints_imports_and_functions_are_items() {
     writer.aux("valkey-ver", Text::Bytes(b"9.1.2"));
     writer.function(code);
     writer.db(0, 1, 0);
-    writer.string(b"k", Text::Bytes(b"v"), None, Usage::Unknown);
+    writer.string(b"k", Text::Bytes(b"v"), None, Usage::Absent);
     let file = writer.finish();
     let lines = outline(&file, 3, ReadOptions::default()).expect("it is well-formed");
     assert!(lines[1].starts_with("Function("));

@@ -76,7 +76,7 @@ fn what_the_reference_wrote_is_read_and_written_again() {
         let mut context = ZsetContext::new(ZsetLimits::default(), Default::default());
         let sorted = elements.iter().map(|(member, score)| (member.as_bytes(), *score));
         let zset = Zset::from_sorted(sorted, *encoding, &mut context);
-        writer.zset(key.as_bytes(), zset.view(), None, Usage::Unknown, &mut give);
+        writer.zset(key.as_bytes(), zset.view(), None, Usage::Absent, &mut give);
     }
     let rest = writer.finish();
     file.extend_from_slice(&rest);

@@ -120,7 +120,7 @@ struct WriterState {
 /// Whether the file may replace its predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Commit {
-    /// The file may replace its predecessor when it is complete.
+    /// Once complete, the new file may replace its predecessor.
     #[default]
     Allowed,
     /// The file must never replace its predecessor, because the save was broken off.

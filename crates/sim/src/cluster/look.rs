@@ -82,8 +82,7 @@ impl World {
         let began = serves && !self.looks.served.insert(host, serves).unwrap_or(false);
         self.looks.served.insert(host, serves);
         if view.own().role != Role::Primary {
-            // A replica that takes over serves at once, because its time in the minority does not count
-            // (F-21, F-23).
+            // A replica that takes over serves at once: its time in the minority does not count (F-21, F-23).
             self.looks.minority.remove(&host);
             return Ok(());
         }

@@ -12,9 +12,9 @@ fn keys_that_have_expired_stay_out() {
     let now_ms = NOW.unix_ms();
     let mut out = writer();
     out.db(0, 3, 2);
-    out.string(b"gone", Text::Bytes(b"x"), Some(now_ms - 1000), Usage::Unknown);
-    out.string(b"dies", Text::Bytes(b"x"), Some(now_ms + 100_000), Usage::Unknown);
-    out.string(b"stays", Text::Bytes(b"x"), None, Usage::Unknown);
+    out.string(b"gone", Text::Bytes(b"x"), Some(now_ms - 1000), Usage::Absent);
+    out.string(b"dies", Text::Bytes(b"x"), Some(now_ms + 100_000), Usage::Absent);
+    out.string(b"stays", Text::Bytes(b"x"), None, Usage::Absent);
     let loaded = load(&out.finish());
     assert!(loaded.said().contains("keys loaded: 2, keys expired: 1,"));
     assert_eq!(loaded.keyspace.db(0).len(), 2);
@@ -44,9 +44,9 @@ fn many_keys_of_all_kinds_come_in_whatever_order_they_stand_in() {
             for n in 0..1_000usize {
                 let text: &[u8] = if n.is_multiple_of(7) { &long } else { b"short" };
                 let expiry = n.is_multiple_of(5).then_some(4_000_000_000_000);
-                out.string(format!("key:{n}").as_bytes(), Text::Bytes(text), expiry, Usage::Unknown);
+                out.string(format!("key:{n}").as_bytes(), Text::Bytes(text), expiry, Usage::Absent);
                 if twice == Some(n) {
-                    out.string(format!("key:{n}").as_bytes(), Text::Bytes(text), None, Usage::Unknown);
+                    out.string(format!("key:{n}").as_bytes(), Text::Bytes(text), None, Usage::Absent);
                 }
             }
         }
@@ -134,7 +134,7 @@ fn a_stream_that_contradicts_its_entries_is_put_right() {
 #[test]
 fn a_file_in_a_frame_with_a_checksum_was_checked() {
     let mut out = writer();
-    out.string(b"key", Text::Bytes(b"value"), None, Usage::Unknown);
+    out.string(b"key", Text::Bytes(b"value"), None, Usage::Absent);
     let keyspace = load(&out.finish()).keyspace;
     const UNCHECKED: &str = "RDB file was saved with checksum disabled: no check performed.";
     for method in ["lz4", "zstd", "yes"] {
@@ -152,11 +152,11 @@ fn a_file_in_a_frame_with_a_checksum_was_checked() {
 fn what_is_written_is_what_is_read() {
     let mut out = writer();
     out.db(0, 3, 1);
-    out.string(b"int", Text::Int(12345), None, Usage::Unknown);
-    out.string(b"dies", Text::Bytes(b"x"), Some(4_000_000_000_000), Usage::Unknown);
-    out.string(b"long", Text::Bytes(&[b'x'; 200_000]), None, Usage::Unknown);
+    out.string(b"int", Text::Int(12345), None, Usage::Absent);
+    out.string(b"dies", Text::Bytes(b"x"), Some(4_000_000_000_000), Usage::Absent);
+    out.string(b"long", Text::Bytes(&[b'x'; 200_000]), None, Usage::Absent);
     out.db(9, 1, 0);
-    out.string(b"int", Text::Bytes(b"other database"), None, Usage::Unknown);
+    out.string(b"int", Text::Bytes(b"other database"), None, Usage::Absent);
     let first = load(&out.finish());
     let file = save(&first.keyspace);
     assert!(file.starts_with(b"VALKEY080") && file.len() < 10_000, "long strings are compressed");

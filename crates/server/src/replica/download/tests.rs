@@ -103,7 +103,7 @@ fn snapshot(bytes: usize) -> Vec<u8> {
     let options = WriteOptions { version: Version::Valkey, compression: Compression::None, checksum: true };
     let mut writer = Writer::new(options);
     writer.db(0, 1, 0);
-    writer.string(b"key", Text::Bytes(&vec![b'v'; bytes]), None, Usage::Unknown);
+    writer.string(b"key", Text::Bytes(&vec![b'v'; bytes]), None, Usage::Absent);
     writer.finish()
 }
 

@@ -116,7 +116,7 @@ pub fn snapshot(pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut writer = Writer::new(options);
     writer.db(0, pairs.len(), 0);
     for (key, value) in pairs {
-        writer.string(key.as_bytes(), Text::Bytes(value.as_bytes()), None, Usage::Unknown);
+        writer.string(key.as_bytes(), Text::Bytes(value.as_bytes()), None, Usage::Absent);
     }
     writer.finish()
 }
