@@ -6,9 +6,9 @@
 //! time is the kernel's count for the server's process. `rows.rs` has the rows, `measure.rs` measures them,
 //! `load.rs` has the load, and `process.rs` reads the counts.
 //!
-//! Invariants: (1) nothing but the two servers is needed; (2) a row that fails at either server is printed as
-//! not run, with the error, and the other rows are measured; (3) a row without a figure is never printed as a
-//! number.
+//! Invariants: (1) nothing but the two servers is needed; (2) if a row fails at either server, "did not run"
+//! is printed for it, with the error, and the other rows are still measured; (3) no number is printed where a
+//! figure is missing.
 
 mod load;
 mod measure;

@@ -125,7 +125,8 @@ fn restart(m: &mut ClusterMachine) {
     m.failover.candidacy.stage = ElectionStage::Idle;
 }
 
-/// Whether a manual failover waits for this replica's data.
+/// Whether a manual failover waits until this replica has received the stream up to the paused primary's
+/// offset.
 pub(crate) fn awaits_offset(m: &ClusterMachine) -> bool {
     matches!(m.failover.candidacy.wanted, WantedFailover::CatchesUp { .. })
 }
@@ -221,11 +222,11 @@ pub(crate) fn advance(m: &mut ClusterMachine) {
     stand(m, primary, by_hand);
 }
 
-/// Whether the open election probably cannot get a majority of its epoch, because another replica has asked
-/// for votes of that epoch or a later one, and all votes should have arrived by now (D23). The wait counts
-/// from the moment when the request left, after this node's file was written, and doubles with each split
-/// election (up to *A*), so that the votes arrive while an election is open even if voters write their files
-/// slowly.
+/// Whether the open election probably cannot get a majority of the votes of its epoch, because another
+/// replica has asked for votes in that epoch or a later one, and all votes should have arrived by now (D23).
+/// The wait counts from the moment when the request left, after this node's file was written, and doubles
+/// with each split election (up to *A*), so that the votes arrive while an election is open even if voters
+/// write their files slowly.
 fn is_split(m: &ClusterMachine) -> bool {
     let candidacy = &m.failover.candidacy;
     let ElectionStage::Requested { epoch, .. } = &candidacy.stage else { return false };
@@ -379,7 +380,9 @@ fn is_best_ranked(m: &ClusterMachine, primary: NodeIx, rank: u64, shard_rank: u6
     m.table.me().offset != 0 && rank == 0 && shard_rank == 0 && all_say_so
 }
 
-/// Changes the time of the election when offsets received from other replicas have changed the ranks (E-44).
+/// Changes the time of the election when the ranks have changed, because of offsets received from other
+/// replicas or because other primaries have failed or recovered; a replica that has become the best ranked
+/// one starts immediately (E-44).
 fn reschedule(m: &mut ClusterMachine, primary: NodeIx) {
     let ElectionStage::Waiting(mut schedule) = m.failover.candidacy.stage else { return };
     if m.time.now >= schedule.at {

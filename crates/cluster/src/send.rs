@@ -1,4 +1,5 @@
-//! Sends messages to other nodes, and decides which claims they contain and on which link each is sent.
+//! Sends messages to other nodes. Decides which role, epochs and slots a message states for this node, and on
+//! which link it is sent.
 
 use crate::address::{BusTransport, Seen};
 use crate::durable::{OwnClaim, Withheld};
@@ -21,17 +22,16 @@ use std::sync::Arc;
 pub(crate) const CAPABILITIES: NodeFlags =
     NodeFlags(NodeFlags::EXTENSIONS.0 | NodeFlags::LIGHT_PUBLISH.0 | NodeFlags::MULTI_MEET.0);
 
-/// Successive UPDATEs about one owner are sent to a node at most this many times within the node timeout T
-///
+/// A node gets at most this many consecutive UPDATEs about the same owner within the node timeout T.
 const UPDATES_A_TIMEOUT: u64 = 10;
 /// The most bytes of messages, without published ones, that may wait on one link.
 pub(crate) const CONTROL_MAX: u64 = 16 << 20;
-/// The fewest bytes that the reference allocates for a PING; the memory of a queue is counted with them
-/// (G-30).
+/// The reference allocates at least this many bytes for a PING, PONG or MEET. The memory of a queue counts
+/// each such message with at least this size (G-30).
 const PING_ALLOCATION_MIN: usize = 4_352;
 
-/// The present header. Role, slots and epochs that this node itself has made are those of the last
-/// durable file (E-53); other nodes' values need not be durable.
+/// The present header. This node's own role, slots and epochs are those of the last durable file (E-53). The
+/// epoch and slots that a replica takes from its primary need not be durable.
 fn header(m: &ClusterMachine) -> BusHeader<'_> {
     let me = m.table.me();
     let announced = &m.settings.announced;
@@ -68,9 +68,9 @@ fn header(m: &ClusterMachine) -> BusHeader<'_> {
     }
 }
 
-/// The role, epoch, slots and primary that may be sent. A replica sends its primary's epoch and slots.
-/// While the last durable file names a primary that is no longer known, a replica sends that id, because
-/// zeros would mean a primary (E-17).
+/// The role, epoch, slots and primary that may be sent. A replica sends its primary's epoch and slots. While
+/// the last durable file names a primary that is no longer in the table, a replica still sends that primary's
+/// id, because an id of zeros would mean that the sender is a primary (E-17).
 fn claim(m: &ClusterMachine) -> (NodeFlags, ClusterEpoch, &SlotSet, Option<NodeId>) {
     match &m.durable.published.claim {
         OwnClaim::Primary { config_epoch, slots } => (NodeFlags::PRIMARY, *config_epoch, slots, None),
@@ -327,8 +327,8 @@ fn to_all(m: &mut ClusterMachine, kind: MessageType, message: &Arc<[u8]>) {
     }
 }
 
-/// Sends `to` an UPDATE about the slots of `about`, of which `to` has an old state (E-19), unless one was
-/// sent a short time ago.
+/// Sends an UPDATE about the slots of the node `about` to the node `to`, whose view of these slots is old
+/// (E-19). Does nothing if it sent the same UPDATE a short time ago.
 pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     let Some(key) = m.table.node(to).place.link_out.key() else { return };
     let (now, pause) = (m.time.now, m.settings.node_timeout_ms / UPDATES_A_TIMEOUT);
@@ -349,7 +349,7 @@ pub(crate) fn update(m: &mut ClusterMachine, to: NodeIx, about: NodeIx) {
     }
 }
 
-/// Sends an output that may leave now to the other nodes, or gives it to the host.
+/// Releases an output that waited for a durable file: sends it to other nodes, or gives it to the host.
 pub(crate) fn release(m: &mut ClusterMachine, held: Withheld) {
     match held {
         Withheld::Vote { to, epoch } => {
@@ -387,11 +387,11 @@ fn pong_to_all(m: &mut ClusterMachine) {
     }
 }
 
-/// Sends a published message to the nodes of its scope (P-1, P-2), with a light header if the other node
-/// reads such headers and has bound the link (P-3). The answer to a first PING does not prove that the link
-/// is bound, because the node may not have known this one when it answered. A node closes an unbound link on
-/// which a light message arrives. The answer to a PING that was sent after the node had connected to this one
-/// does prove it.
+/// Sends a published message to the nodes of its scope (P-1, P-2). A node gets it with a light header if it
+/// reads such headers and knows that this link comes from this node, that is, has bound the link (P-3). The
+/// answer to a first PING does not prove that the link is bound, because the node may not have known this one
+/// when it answered. A node closes an unbound link on which a light message arrives. Only the answer to a
+/// PING that this node sent after the other node had connected back proves that the link is bound.
 pub(crate) fn publish(m: &mut ClusterMachine, channel: &Bytes, message: &Bytes, scope: PublishScope) {
     let kind = match scope {
         PublishScope::All => MessageType::Publish,

@@ -1,4 +1,4 @@
-//! Counts and searches bits of strings, and reads and writes integers of any width in them.
+//! Counts and searches bits of strings, and reads and writes integers of up to 64 bits in them.
 //!
 //! Bit 0 is the most significant bit of the first byte, as in the protocol.
 //!
@@ -12,8 +12,8 @@ pub fn count(bytes: &[u8]) -> u64 {
     arch::count_ones(bytes)
 }
 
-/// Raises each register that is smaller to its number in `packed`, which holds numbers of six bits, four in
-/// three bytes, the first in the low bits.
+/// Sets each register to the larger of its value and the number at the same index in `packed`. `packed` holds
+/// six-bit numbers, four in three bytes, the first in the lowest bits.
 pub fn raise_six_bits(packed: &[u8], registers: &mut [u8]) {
     arch::raise_six_bits(packed, registers);
 }

@@ -1,5 +1,5 @@
 //! The intset: distinct integers in ascending order, in the format of snapshots. All integers have the same
-//! width, which the widest integer so far has needed; the width never shrinks.
+//! width: that of the widest integer ever added. The width never shrinks.
 //!
 //! | offset | size | meaning |
 //! |---|---|---|

@@ -93,7 +93,8 @@ pub(crate) enum Op {
     /// If (K[b] < R[a]) is c, go to d
     GreaterK,
     GreaterEqualK,
-    /// Call R[a] with b - 1 arguments, or those up to the top; c - 1 results are wanted, or all
+    /// Call R[a] with b - 1 arguments, or with those up to the top if b is 0; c - 1 results are wanted, or
+    /// all if c is 0
     Call,
     /// Return R[a](b - 1 arguments)
     TailCall,
@@ -171,8 +172,8 @@ pub struct ChunkName {
 }
 
 impl ChunkName {
-    /// A name in the form of `loadstring`: `=name`, `@file`, or the source itself. A zero byte ends the
-    /// name, as in C. Chunks compiled under one name share it.
+    /// A name in the form of `loadstring`: `=name`, `@file`, or the source itself. A zero byte ends the name,
+    /// as in C. Chunks that are compiled with clones of one `Arc` share the name.
     pub fn new(name: &[u8]) -> Arc<ChunkName> {
         let given = c_text(name);
         Arc::new(ChunkName { given: given.into(), shown: display_name(given) })
@@ -312,8 +313,8 @@ impl Proto {
         self.unlinked.as_deref().map_or(&[][..], |unlinked| &unlinked.protos[..])
     }
 
-    /// Approximate bytes of the function and its inner functions, before a machine has linked them. These
-    /// bytes are charged.
+    /// Approximate bytes of the function and its inner functions, before a machine has linked them.
+    /// `loadstring` and `load` charge the script's budget in proportion to them.
     pub fn bytes(&self) -> usize {
         let text = |text: &Arc<[u8]>| text.len() + 32;
         let consts: usize = self
@@ -352,7 +353,7 @@ impl Proto {
     }
 
     /// The first instruction after those that only set the function's own variables to nil. The reference's
-    /// compiler omits such instructions, because the registers are nil there.
+    /// compiler omits such instructions, because at the start of a function these registers are nil already.
     pub(crate) fn first_shown(&self) -> u32 {
         let params = self.params + u8::from(self.wants_arg);
         u32::from(self.code.first().is_some_and(|instr| instr.op == Op::LoadNil && instr.a >= params))

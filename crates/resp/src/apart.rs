@@ -82,8 +82,8 @@ impl Apart {
         to.extend_from_slice(&rest[from..]);
     }
 
-    /// The range of the argument `span` in the whole request. The field `at` of an argument counts only
-    /// the bytes outside of such arguments.
+    /// The range of the argument `span` in the whole request. The field `at` does not count arguments that
+    /// were received apart, so the lengths of those before `span` are added.
     pub(crate) fn joined(&self, span: Span) -> Span {
         let index = usize::MAX - span.start;
         let own = self.list.get(index);

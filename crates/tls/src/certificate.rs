@@ -237,8 +237,8 @@ pub(crate) fn check_dates(name: &str, certificate: &Certificate, now_s: i64) -> 
     Ok(())
 }
 
-/// For the fuzzer: parses bytes as a certificate and reads all that the server ever reads of one:
-/// serial, dates, names, usages, whether it may sign.
+/// For the fuzzer: parses bytes as a certificate and reads its serial, expiry, names, usages, version, and
+/// whether it may sign.
 pub fn fuzz_certificate(data: &[u8]) {
     let Some(certificate) = Certificate::read(data) else { return };
     let facts = certificate.facts();

@@ -1,9 +1,10 @@
-//! Argument values by the name and type in the argument tree.
+//! Makes random values for command arguments, chosen by the name and type that the command's argument tree
+//! gives for each argument.
 
 use sluice_base::Rng;
 
-/// Keys, ordered by the type of value that commands mostly create under them. There are few keys, so that
-/// commands share them, and some have unusual bytes.
+/// Keys, mostly grouped by the type of value that commands create under them. There are few
+/// keys, so that commands share them, and some have unusual bytes.
 pub(super) const KEYS: &[&[u8]] = &[
     b"s0",
     b"s1",
@@ -55,7 +56,8 @@ const EDGES: &[&str] = &[
     "99999999999999999999999999",
 ];
 
-/// Texts that are nearly numbers, or numbers of another kind.
+/// Texts that are valid for only some numeric arguments, or for none: malformed integers, floating point
+/// numbers, infinities, bounds of ranges.
 const NEARLY: &[&str] = &[
     "",
     " 1",
@@ -97,7 +99,7 @@ const NEARLY: &[&str] = &[
     "-9223372036854775808.5",
 ];
 
-/// Words that are options of some command.
+/// Words that are options of some command, and one word that is an option of none.
 const OPTIONS: &[&str] = &[
     "NX",
     "XX",
@@ -167,7 +169,7 @@ pub(super) fn hostile(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A word that is an option of some command.
+/// A word of `OPTIONS`.
 pub(super) fn option(rng: &mut Rng) -> Vec<u8> {
     pick(rng, OPTIONS)
 }
@@ -204,8 +206,8 @@ pub(super) fn list_index(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A value for strings and elements: mostly short and numeric, sometimes at the edges of encodings, sometimes
-/// long.
+/// A value for strings and elements: mostly short, about half of the time a number, sometimes at the edges of
+/// encodings, sometimes long.
 pub(super) fn content(rng: &mut Rng) -> Vec<u8> {
     match rng.below(18) {
         0..=4 => integer(rng),
@@ -219,7 +221,8 @@ pub(super) fn content(rng: &mut Rng) -> Vec<u8> {
         12 => Vec::new(),
         // These texts have common parts, for LCS.
         13 => (0..index(rng, 60)).map(|_| b"abc"[index(rng, 3)]).collect(),
-        // These integers are around the limit of shared integers, or have too many digits.
+        // These integers are around the limits of shared integers, or have more digits than a double can hold
+        // exactly.
         14 => pick(rng, &["9998", "9999", "10000", "-1", "1234567890123456789", "-1234567890123456789"]),
         _ => text_of("v", rng.below(6)),
     }

@@ -1,9 +1,9 @@
 //! Values of one type in numbered slots. The slots are in segments, so that growing never moves more than one
 //! segment.
 //!
-//! Invariants: (1) a segment is on `with_room` exactly if it holds fewer values than `SEGMENT`; values
-//! are added only to the last segment of that list, so a segment that becomes full is the last one; (2) a
-//! segment's free slots form a list that begins at `free`; a segment without values has no memory.
+//! Invariants: (1) `with_room` lists exactly the segments with fewer than `SEGMENT` values; values are added
+//! only to the segment at the end of `with_room`, so when a segment becomes full, popping `with_room` removes
+//! it; (2) a segment's free slots form a list that begins at `free`; a segment without values has no memory.
 
 #![forbid(unsafe_code)]
 

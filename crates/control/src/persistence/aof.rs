@@ -9,7 +9,7 @@
 //!
 //! A *unit* is a command, a transaction or a script with all its changes. Commands of a unit may be
 //! *promised*: their length is added to the position at execution, and their bytes are made later in slices.
-//! The process receives no bytes from the start of such a unit on until the unit is complete.
+//! Until such a unit is complete, the process receives neither its bytes nor those of the units after it.
 //!
 //! A *position* counts all bytes appended since the start of the process, in whatever file they are.
 //!
@@ -17,8 +17,9 @@
 //! file is SELECT, because each file is loaded on its own; (3) the offset of the replication stream does not
 //! count these bytes; (4) under `appendfsync always` each reply has a position that must be durable before
 //! the reply is sent (`Engine::output_position`): the end of the last unit that wrote data the command has
-//! read, or the end of the command's own unit; (5) without `always`, (4) costs a command nothing: the gate's
-//! bit `NOTES_DURABILITY` is not armed.
+//! read, or the end of the command's own unit; (5) without `always`, (4) costs a command nothing, because the
+//! check before each command (the gate, `engine/src/exec/gate.rs`) then skips it: the bit
+//! `NOTES_DURABILITY` is off.
 
 use crate::process::AofBacklog;
 use sluice_base::Epoch;
@@ -41,8 +42,8 @@ use std::ops::Range;
 /// The stream of bytes for the append-only file.
 #[derive(Debug, Default)]
 pub struct AofStream {
-    /// The epoch of the control plane, which advances when the file is turned on or off, and by reports of
-    /// faults and of the backlog.
+    /// The epoch of the control plane. This stream advances it when the file is turned on or off, and when
+    /// the process reports a fault or its backlog.
     epoch: Epoch,
     is_on: bool,
     /// Database selected at the end of the file; `None` at the start of a file.
@@ -55,7 +56,7 @@ pub struct AofStream {
     position: u64,
     /// Position of the end of the taken bytes.
     taken: u64,
-    /// Time of the last timestamp in the file, in seconds since the epoch.
+    /// Time of the last timestamp in the file, in Unix seconds.
     stamped_s: Option<i64>,
     /// Replication id and offset in the file's last history note (see [`AofStream::note_history`]).
     noted: Option<([u8; 40], u64)>,
@@ -76,7 +77,7 @@ pub struct AofStream {
 /// A unit with commands whose bytes are made later.
 #[derive(Debug)]
 struct PromisedUnit {
-    /// The bytes made so far, with capacity for all of them.
+    /// The bytes made so far; the vector has capacity for the whole unit.
     made: Vec<u8>,
     commands: PromisedCommands,
     /// The bytes after the promised commands in the unit.
@@ -96,7 +97,8 @@ impl PromisedUnit {
 pub struct AofReport {
     /// Everything up to this position is durable.
     pub durable: u64,
-    /// The system's reason for which nothing can be written at present; `None` without a fault.
+    /// The operating system's error because of which nothing can be written at present; `None` if writing
+    /// works.
     pub fault: Option<String>,
     /// Whether the process accepts more bytes.
     pub backlog: AofBacklog,
@@ -127,7 +129,8 @@ impl WrittenAt {
     }
 
     fn slot_of(hash: u64) -> u16 {
-        // Tables use the lower bits of a hash as index and the upper ones as tag; any 16 bits serve here.
+        // The keyspace's hash tables use the lowest bits of a hash as index and the highest ones as tag. This
+        // table may use any 16 bits.
         (hash >> 16) as u16
     }
 
@@ -263,7 +266,7 @@ impl AofStream {
         is_news
     }
 
-    /// Records the system's reason for which nothing can be written, or `None` when writing
+    /// Records the operating system's error because of which nothing can be written, or `None` when writing
     /// is possible again.
     pub fn report_fault(&mut self, fault: Option<String>) {
         self.report.fault = fault;
@@ -306,9 +309,9 @@ impl AofStream {
         }
     }
 
-    /// Notes the position of the data in the replication history after all units so far, for a restart. If
-    /// a unit follows the last note, the data is no longer at the noted position, so a note must be in the
-    /// same block of bytes as the units before it.
+    /// Appends a note that says which offset of the replication history the data have reached after all units
+    /// so far. A restart reads it. When a file ends with a unit that no note follows, the offset of its data
+    /// is unknown. A note must therefore be taken by the process together with the units before it.
     pub fn note_history(&mut self, stream: &ReplicationStream) {
         let Some(point) = stream.point().filter(|_| self.is_on) else { return };
         let Ok(id) = point.replid.as_bytes().try_into() else { return };
@@ -459,7 +462,7 @@ pub fn shows_libraries(spec: &Spec) -> bool {
 pub enum KeysFound {
     /// All keys of the call were visited.
     Some,
-    /// The call may also read keys that only the data names.
+    /// The call may also read keys that are named only by the data, not by the arguments.
     ReadsBeyond,
     /// The call has no keys.
     None,

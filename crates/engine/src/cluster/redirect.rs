@@ -180,7 +180,8 @@ pub(crate) fn ask(asked: &Asked<'_>) -> Option<Verdict> {
     answer(asked, slot, verdict)
 }
 
-/// Whether a write has keys, all of them in the slots that the asking connection moves to this node.
+/// Whether all keys of a call are in one slot, and the session that sent the call is the link of an import
+/// that moves this slot to this node. False for a call without keys.
 pub(crate) fn is_of_import(asked: &Asked<'_>) -> bool {
     let mode = asked.control.cluster.as_deref();
     let link = mode.and_then(|mode| mode.moves.link(asked.session.key));

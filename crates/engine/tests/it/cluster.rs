@@ -1,5 +1,5 @@
-//! Tests of a cluster node: the CLUSTER commands, their replies and the times at which these are sent, and
-//! replies that servers outside a cluster give, too.
+//! Tests of a cluster node: the CLUSTER commands, their replies, and when the replies are sent. Some tests
+//! check replies that a server without cluster mode also gives.
 
 use sluice_base::{Bytes, Now};
 use sluice_cluster::{
@@ -542,7 +542,8 @@ fn cb_g22_a_slot_that_comes_back_when_some_of_its_keys_are_gone_comes_back_empty
     let (keys, slot) = keys_of_a_slot(500);
     let rig = &mut buses.nodes[1].1;
     keys.iter().for_each(|key| rig.check(&format!("SET {key} 1"), "+OK"));
-    // Each reading of the clock advances it by 1.5 ms, which ends a slice.
+    // Each reading of the clock advances it by 1.5 ms, so a time slice for deleting the lost slot's keys ends
+    // at once.
     rig.process.us_each_look = 1_500;
     let first = &mut buses.nodes[0].1;
     first.check(&format!("CLUSTER SETSLOT {slot} NODE {ME}"), "+OK");
@@ -895,7 +896,8 @@ fn cb_k34_nodes_shows_a_link_as_soon_as_it_is_made() {
     let mut left = dialled.len();
     assert_eq!(left, 2);
     for link in dialled {
-        // The reply of the first request is kept for the second, and the new link does not change the map.
+        // The second request gets the cached reply of the first. A new link does not change the slot map, but
+        // it must still invalidate that cached reply.
         assert_eq!(rig.run("CLUSTER NODES").matches(" disconnected").count(), left);
         assert_eq!(rig.run("CLUSTER NODES").matches(" disconnected").count(), left);
         rig.step_cluster(&ClusterInput::Connected { link });

@@ -66,7 +66,7 @@ fn cb_g22_what_a_flushed_slot_has_left_to_free_makes_room_ahead_of_keys_and_of_r
         let limit = used(&rig);
         limit_to(&mut rig, limit);
         rig.check(&format!("CLUSTER FLUSHSLOT {}", sluice_base::key_slot(b"a")), "+OK");
-        // Each of these keys is in another slot, so each command makes a hash table.
+        // Each of these keys is the only one in its slot, so each command makes a hash table.
         for n in 0..200 {
             rig.check(&format!("SET after:{n} {}", "w".repeat(100)), "+OK");
         }

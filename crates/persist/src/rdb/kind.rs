@@ -6,8 +6,8 @@ use super::foreign::{ForeignType, ModuleType};
 use super::hash::HashForm;
 use super::op;
 
-/// The numbering of types and opcodes in a file. The numberings of Redis and Valkey differ after version
-/// 11.
+/// The numbering of types and opcodes in a file. The numberings of Redis and Valkey differ in RDB versions
+/// above 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Redis, and Valkey before its version 9.

@@ -114,7 +114,8 @@ impl Session {
             let Some(receiver) = replica.spool else {
                 let next = backlog.read(replica.next, room, outbox);
                 if next == replica.next {
-                    // The backlog does not have the following bytes yet.
+                    // The next bytes are promised: they count in `end`, but their commands are not encoded
+                    // yet.
                     break;
                 }
                 replica.next = next;

@@ -4,9 +4,11 @@
 //! The simulation checks that (1) a node that does not execute a run has all of the run's writes or
 //! none, also after a start from its files; (2) a run that was refused, killed, or lost with its node
 //! before its end has no effect at any node, at any time; (3) a run that was answered was complete where
-//! it ran; (4) a node keeps its role, and a primary its history, while an execution unit is open; (5) a
-//! node with a promised key has the libraries whose loads were acknowledged before that key was written; at
-//! equal points of a history all nodes have equal libraries, which are part of the data's fingerprint.
+//! it ran; (4) a node keeps its role, and a primary its history, while an execution unit is open; (5) if a
+//! node has the key of a promised write (see `promises.rs`: promised to a client by WAIT, WAITAOF or
+//! `appendfsync always`), it has the libraries whose loads were acknowledged before that write; at equal
+//! points of a history all nodes have equal libraries, because the fingerprint of the data covers the
+//! libraries.
 
 mod ledger;
 

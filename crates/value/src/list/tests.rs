@@ -131,7 +131,8 @@ fn a_list_is_a_deque_and_shares_keep_what_they_had() {
     for seed in 0..96 {
         let mut rng = Rng::new(seed);
         let style = seed % 4;
-        // The limits allow few elements in a chunk, so that the tree has many nodes.
+        // Half of the seeds have limits that allow only one or three elements in a chunk, so that the tree
+        // has many nodes.
         let mut context = context([-2, 1, 3, -1][(seed / 4 % 4) as usize], (seed / 16 % 3) as u32);
         let (mut list, mut model) = (List::new(), Model::new());
         if seed % 5 == 0 {
@@ -454,8 +455,8 @@ fn an_element_from_the_threshold_on_has_a_leaf_of_its_own() {
     list.push_front(&[b'z'; 10], &mut context);
     list.insert(1, b"b", &mut context);
     assert_eq!(read(list.view()), [&[b'z'; 10][..], b"b", &[b'x'; 10], &[b'y'; 10]]);
-    // A list whose only node is not a listpack stays a quicklist. If the threshold makes the node of the same
-    // element a listpack, the list becomes a listpack.
+    // A list whose only node is not a listpack stays a quicklist. When the threshold is raised above the
+    // element's length, the node counts as a listpack, and the list becomes one again.
     list.remove_front(3, &mut context);
     list.convert_after_removing(context.limits);
     assert_eq!(list.encoding(), ListEncoding::Quicklist);
