@@ -1,7 +1,7 @@
 //! The compiler's output: prototypes of functions, immutable and shared.
 //!
-//! Instructions work on registers. A function uses fewer than 250, so an operand of eight bits stays within
-//! the window of 256 slots that the machine provides.
+//! Instructions work on registers. A function uses fewer than 250 registers, so every register that an
+//! instruction accesses, even R[a + 3], lies in the window of 256 slots that the machine provides for a call.
 
 use std::sync::Arc;
 
@@ -301,7 +301,7 @@ pub struct Proto {
     pub(crate) chunk: Arc<ChunkName>,
 }
 
-/// Bytes charged for a function, in addition to those that depend on its length.
+/// The fixed part of [`Proto::bytes`] for each function.
 const FUNCTION_BYTES: usize = 160;
 
 impl Proto {

@@ -18,9 +18,9 @@ struct Entry {
     command: String,
     /// All words of the call, with one blank between them.
     call: String,
-    /// The reply of ours, as `kind content`.
+    /// Our server's reply: its RESP type byte, directly followed by its content, e.g. `-ERR *`.
     ours: String,
-    /// The reply of the reference, as `kind content`.
+    /// The reference's reply, in the same form.
     peer: String,
     reason: String,
     met: u64,

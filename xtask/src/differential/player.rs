@@ -29,8 +29,8 @@ use crate::wire::{Answers, Connection, End, encode, parse};
 /// Maximum number of commands that are sent at once.
 const BATCH: usize = 48;
 
-/// Maximum number of commands that are sent at once while a client is blocked, because the output to that
-/// client is checked only after them.
+/// Maximum number of commands that are sent at once while a client is blocked. It is small, because the
+/// output to that client is checked only after each batch.
 const BATCH_OF_OTHERS: usize = 4;
 
 /// Time for which a reply to the blocked client is awaited before the server is asked whether the client
@@ -40,10 +40,10 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// Maximum time in which a client is neither blocked nor answered.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Maximum share of used memory that the sum of its parts may miss. Sizes are those of the allocator, so
-/// rounding needs no allowance; trees and lists of several chunks are estimated. Shares of 24 and 27 per
-/// mille were seen, each once, in a cluster node with a megabyte of used memory, and not when the same stream
-/// was played again. They are about 26 KB, and what allocates these is not known.
+/// Maximum difference between used memory and the sum of its parts, in thousandths of used memory. Sizes are
+/// those of the allocator, so rounding needs no allowance; trees and lists of several chunks are estimated.
+/// Shares of 24 and 27 per mille were seen, each once, in a cluster node with a megabyte of used memory, and
+/// not when the same stream was played again. They are about 26 KB, and what allocates these is not known.
 const UNEXPLAINED_PERMILLE_MAX: i64 = 30;
 
 /// Maximum time for which memory may be unexplained.
@@ -54,8 +54,9 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct Failure {
     /// Index of the command in the stream; the stream's length for a difference in the final state.
     pub(crate) index: usize,
-    /// The command with different replies. For a difference of another kind, such as of messages or memory,
-    /// the last command before it; for an index after the end, mostly a command that reads the state.
+    /// The command with different replies. If messages or memory differ, this is the last command before the
+    /// difference. If `index` is the stream's length, it is a command that reads the state, or the stream's
+    /// last command if memory differs.
     pub(crate) command: Vec<Vec<u8>>,
     /// The reply of ours, raw or described.
     pub(crate) ours: Vec<u8>,
@@ -109,7 +110,7 @@ pub(crate) struct Player<'a> {
     pub(crate) waits: u64,
     /// Messages that the listener received.
     pub(crate) messages: u64,
-    /// Messages that subscribed senders received.
+    /// Number of messages received by the stream's clients that are themselves subscribed.
     pub(crate) heard: u64,
     /// Whether clients track changes.
     pub(crate) tracks: bool,
@@ -119,7 +120,7 @@ pub(crate) struct Player<'a> {
     pub(crate) memory_looks: u64,
     /// The largest unexplained share of memory, in thousandths.
     pub(crate) unexplained_max: i64,
-    /// Number of replies of ours with each of [`REDIRECTS`].
+    /// For each of [`REDIRECTS`], the number of our server's replies that begin with it.
     pub(crate) redirects: [u64; REDIRECTS.len()],
     /// Ids of the last stream's blocking client on both servers; the client is killed before the next stream
     /// begins.
@@ -263,7 +264,7 @@ impl<'a> Player<'a> {
 
     /// Compares the sum of the parts of our server's memory with the used memory, if the server sums them. A
     /// difference is checked again for a while, because another thread may be freeing deleted values. The
-    /// reference is sent the same commands, so that both datasets stay equal.
+    /// reference is sent INFO as well, so that both servers have run the same commands.
     fn look_at_memory(
         &mut self,
         control: &mut Pair,
@@ -290,8 +291,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The end of the batch that starts at `at`: when it is full, before a command of another client or
-    /// with another `listens`, or after a command that may close the connection.
+    /// The end of the batch that starts at `at`. A batch ends when it is full, before a command whose client
+    /// or `listens` differs, and after QUIT, which closes the connection.
     fn batch_end(&self, commands: &[Command], at: usize, somebody_waits: bool) -> usize {
         let closes = |command: &Command| self.grammar.full_name(&command.words) == "quit";
         let longest = if somebody_waits { BATCH_OF_OTHERS } else { BATCH };
@@ -568,7 +569,8 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Compares the content of the append-only files with that of their writers.
+    /// Loads the append-only files of both servers and compares digests: for our files with our server's
+    /// digest, for the reference's files with that of a reference that has loaded them.
     fn compare_logs(&mut self, index: usize) -> Result<Option<Failure>> {
         self.log_looks += 1;
         let command = vec![b"DEBUG".to_vec(), b"DIGEST".to_vec()];
@@ -622,7 +624,8 @@ impl<'a> Player<'a> {
         let copies: Vec<Vec<u8>> = keys.iter().map(|key| [b"restored:", &key[..]].concat()).collect();
         let mut there = Vec::new();
         for (key, copy) in keys.iter().zip(&copies) {
-            // A key without a hash tag is left out, because the key of its copy belongs to another node.
+            // A key without a hash tag is left out, because its copy has another slot, which may belong to
+            // another node.
             if self.grammar.is_of_clusters && !key.contains(&b'{') {
                 continue;
             }
@@ -698,8 +701,8 @@ fn values_of(keys: &[Vec<u8>], answers: &Answers) -> Vec<Vec<Vec<u8>>> {
     keys.iter().zip(answers.replies.chunks_exact(3)).map(read).collect()
 }
 
-/// The output of a server to the client that is blocked on these words; `None` while it is blocked. To be
-/// called when the server has answered all other clients.
+/// The output of a server to the client that sent the blocking command `words`; `None` while the client is
+/// blocked. To be called when the server has answered all other clients.
 fn sent_to_waiter(
     waiter: &mut Connection,
     control: &mut Connection,
@@ -746,8 +749,9 @@ fn order_notifications(mut sent: [&mut [Vec<u8>]; 2], commands: &[Command]) {
     }
 }
 
-/// Sorts adjacent messages about one event. SCAN accesses keys in the order of a hash table, whose seed is
-/// random in each server; so does SORT with names of keys that are made from the members of a set.
+/// Sorts adjacent messages about one event. SCAN accesses keys in the order of a hash table, and each server
+/// has a random hash seed. SORT of a set looks up keys named after the members (BY, GET), in the same kind of
+/// order.
 fn order_events(messages: &mut [Vec<u8>], name: &str) {
     let of_key = format!("\r\n$7\r\n{name}\r\n").into_bytes();
     let of_event = format!("__:{name}\r\n").into_bytes();
@@ -795,7 +799,8 @@ fn exchange(pair: &mut Pair, commands: &[Command], waiter: &[Vec<u8>; 2]) -> (An
     (pair.ours.receive(commands.len()), pair.peer.receive(commands.len()))
 }
 
-/// Updates `queued` for MULTI, queued commands, EXEC, DISCARD and RESET by their replies.
+/// Updates `queued` after a reply: a successful MULTI begins the list, a `+QUEUED` command is added to it,
+/// and EXEC, DISCARD and RESET end it whatever their reply is.
 fn follow_queue(queued: &mut Option<Vec<usize>>, name: &str, index: usize, reply: &[u8]) {
     match (name, queued.as_mut()) {
         ("multi", None) if reply.starts_with(b"+OK") => *queued = Some(Vec::new()),

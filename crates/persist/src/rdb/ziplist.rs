@@ -51,8 +51,9 @@ pub(super) fn to_listpack(ziplist: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Appends an element to a row of listpack entries. The total cost of a list is linear, because a row has no
-/// header with the number of its elements. `None` if the listpack would exceed its header's range.
+/// Appends an element to a row of listpack entries. A whole list costs linear time: a row has no element
+/// count, whereas `listpack::push_back` counts all elements at each call once there are 65,535 of them.
+/// `None` if the listpack would exceed its header's range.
 fn push(row: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     let element = Element::of(value);
     let at = row.len();

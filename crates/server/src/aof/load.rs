@@ -114,7 +114,8 @@ impl AofSource for ReadLogFile {
     }
 }
 
-/// The files of the appending thread, which lists them after it has written all earlier blocks.
+/// The files of the thread that appends to them. It sends the list after it has written everything that it
+/// was given before the request for the list.
 pub struct AppendedFiles(pub Receiver<Listed>);
 
 impl AofFiles for AppendedFiles {

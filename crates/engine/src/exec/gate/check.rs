@@ -1,4 +1,5 @@
-//! A check of the gate: the askers that it concerns, its inputs and its verdict.
+//! A check of the gate: the kinds of commands that it applies to (`Asker`), what it is told about a command
+//! (`Asked`), and its answer (`Verdict`).
 
 use crate::exec::standing::Standing;
 use sluice_acl::Denial;
@@ -139,9 +140,8 @@ impl<'a> Asked<'a> {
         Asked { spec, args, flags, session, caller, control, keyspace, now, room, standing, call: Some(call) }
     }
 
-    /// Whether the request was postponed before this server's role changed, and its wait is not over, because
-    /// another server has not taken over yet, or a CLIENT PAUSE has not ended. A command of EXEC or of a
-    /// script never waits.
+    /// Whether a client's postponed request runs again while a failover is still in progress or a CLIENT
+    /// PAUSE is still active. A command of EXEC or of a script never waits.
     pub(super) fn waits_through_failover(&self) -> bool {
         let is_in_progress =
             self.control.replication.failover.as_ref().is_some_and(|failover| failover.is_in_progress);
@@ -202,14 +202,14 @@ pub(super) enum Asker {
     Primary,
     /// A command that MULTI has queued, when EXEC is about to run it.
     Queued,
-    /// A call of a script that a client has sent.
+    /// A command called by a script that a client runs.
     Call,
-    /// A call of a script that this server's primary has sent. For calls of scripts in a log no
-    /// check is asked.
+    /// A command called by a script that this server's primary has sent. Commands called by scripts in a
+    /// loaded append-only file are not checked.
     ObeyedCall,
-    /// A command from the source of a move of slots to this server: the source has checked it, and it must
-    /// be about the moved slots. The target of a move from this server may only send messages about the
-    /// move.
+    /// A command from the source of a move of slots to this server: the source has checked it, and it must be
+    /// about the moved slots. The target of a move from this server is checked in the same way; it may only
+    /// send messages about the move.
     Import,
 }
 
@@ -232,8 +232,8 @@ impl Asker {
 pub(super) struct Askers {
     /// One bit for each `Asker`.
     pub(super) bits: u8,
-    /// Position of the check among those of a script's call; 0 if calls are not asked. Numbered in tens,
-    /// so that a new check changes no other number.
+    /// Position of the check in the order for a command that a script calls; 0 if the check is not made for
+    /// such commands. Numbered in tens, so that a new check changes no other number.
     pub(super) position_in_call: u8,
 }
 
@@ -269,8 +269,8 @@ pub(super) struct Check {
     pub(super) concerns: fn(&Spec) -> bool,
     /// Whether the check can reject or hold back a command in this state of the server.
     pub(super) armed: fn(&Control) -> bool,
-    /// Whether the check can reject or hold back requests of this session, in any state of the server. A
-    /// restricted session slows no other session.
+    /// Whether the check can reject or hold back requests of this session, in any state of the server. Only
+    /// this session pays for such a check, because each session has its own mask of these checks.
     pub(super) armed_for: fn(&Session) -> bool,
     /// The askers that the check concerns.
     pub(super) askers: Askers,

@@ -105,7 +105,7 @@ impl KernelRing {
             return;
         }
         // SAFETY: the callers guarantee that the memory of the entry is valid.
-        // JUSTIFICATION: the crate's only way to queue an operation.
+        // JUSTIFICATION: the `io_uring` crate has no other way to queue an operation.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         if pushed.is_err() {
             self.spill.push_back(entry);
@@ -139,10 +139,10 @@ impl KernelRing {
             Some(arg) => (std::ptr::from_ref(arg).cast::<libc::c_void>(), size_of::<EnterArg>()),
             None => (std::ptr::null(), 0),
         };
-        // SAFETY: the argument is valid during the call, or null; the pusher of a queue entry guarantees its
-        // memory.
-        // JUSTIFICATION: the crate's `enter` can keep a registered descriptor only by borrowing the ring for
-        // ever.
+        // SAFETY: the argument is valid during the call, or null; whoever pushed an entry guarantees that the
+        // memory it points to is valid.
+        // JUSTIFICATION: the `io_uring` crate remembers a registered descriptor only in a `Submitter`, which
+        // borrows the ring, so it cannot be stored beside the ring.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -461,8 +461,8 @@ impl Drop for BufferGroup {
             return;
         }
         for buffer in self.buffers.iter_mut().filter_map(Option::take) {
-            // SAFETY: the ring is closed and no operation was in flight, else `leaked` were set; so these are
-            // the only owners.
+            // SAFETY: the ring is closed, and no operation was in flight, because `leaked` would be set
+            // otherwise; so these are the only owners.
             // JUSTIFICATION: the counterpart of `put`.
             drop(unsafe { Box::from_raw(buffer.as_ptr()) });
         }
@@ -472,8 +472,8 @@ impl Drop for BufferGroup {
     }
 }
 
-/// Tries set-ups in order of preference: first with all flags, then without the flag that only saves memory,
-/// then with fewer entries. If no set-up works, another driver has to be used.
+/// Tries a set-up with all flags. After EINVAL it tries again without the flag that only saves memory, and
+/// after ENOMEM with half the entries. If no set-up works, another driver has to be used.
 fn set_up(entries: u32) -> io::Result<IoUring> {
     let mut entries = entries.max(1).next_power_of_two();
     let mut array = Array::Without;

@@ -170,9 +170,10 @@ impl Large {
         true
     }
 
-    /// After a pop, prefetches index entries that further pops at this end will remove: first the slot
-    /// of a page, some pops later its entries. These members were not accessed before, so in a set of
-    /// millions their entries are in no cache, and waiting for them would take a third of a pop's time.
+    /// After a pop, prefetches what later pops at this end will read in the index. For each member, the slot
+    /// that points to its index page is prefetched first, and some pops later the page's entries. These
+    /// members were not accessed before, so in a set of millions their entries are in no cache, and waiting
+    /// for them would take a third of a pop's time.
     pub(super) fn prefetch_pop(&mut self, removed: Range<usize>) {
         let rank = match removed.start {
             _ if removed.len() > POPPED_ALONE => return,
@@ -219,8 +220,8 @@ impl LargeParts<'_, '_> {
         first: Option<f64>,
     ) {
         let steps = &path.steps[..path.depth];
-        // The leaf's first element is also the first of each node above in which the path
-        // takes the first child.
+        // A child on the path begins with the leaf's first element if the path takes the first child in every
+        // node below that child.
         let leftmost = steps.iter().rposition(|step| *step > 0).unwrap_or(0);
         let mut node = top;
         for (depth, step) in steps.iter().enumerate() {
@@ -244,8 +245,9 @@ impl LargeParts<'_, '_> {
 
 /// Bytes that a sparse leaf loses between two attempts to join it.
 const JOIN_STEP: usize = ROW_BYTES_SPARSE / 4;
-/// Only a removal of at most this many elements is taken for one of many pops.
+/// A removal of more elements than this is not regarded as a pop that others will follow, so nothing is
+/// prefetched after it.
 const POPPED_ALONE: usize = 4;
-/// A pop prefetches the index page's slot of the element at this distance from the end. A cache miss takes
-/// less time than two pops.
+/// A pop prefetches, for the element this many positions from the popped end, the slot that points to its
+/// index page. A cache miss takes less time than two pops.
 const POPS_AHEAD: usize = 6;
