@@ -995,7 +995,7 @@ fn a_snapshot_has_lists() {
     rig.run("PEXPIREAT k 33177117420123");
     let replica = rig.connect();
     let (_, file) = attach(&mut rig, replica, "SYNC");
-    assert_eq!(items(&file).pop(), Some("k [\"a\", \"7\"] Some(33177117420123) Unknown".to_owned()));
+    assert_eq!(items(&file).pop(), Some("k [\"a\", \"7\"] Some(33177117420123) Absent".to_owned()));
 }
 
 #[test]
@@ -1024,7 +1024,7 @@ fn sync_sends_a_snapshot_and_then_the_stream() {
     );
     assert_eq!(
         names[8..],
-        ["db 0", "sizes 1 0", "a 1 None Unknown", "db 2", "sizes 1 1", "b v Some(33177117420123) Unknown"]
+        ["db 0", "sizes 1 0", "a 1 None Absent", "db 2", "sizes 1 1", "b v Some(33177117420123) Absent"]
     );
     rig.run("SET c 3");
     rig.run("SELECT 0");
@@ -1099,8 +1099,8 @@ fn the_snapshot_follows_the_configuration() {
         ("volatile-lru", "Idle(3)"),
         ("allkeys-lfu", "Frequency(5)"),
         ("volatile-lfu", "Frequency(5)"),
-        ("volatile-ttl", "Unknown"),
-        ("noeviction", "Unknown"),
+        ("volatile-ttl", "Absent"),
+        ("noeviction", "Absent"),
     ] {
         let mut rig =
             Rig::with(&[("maxmemory-policy", policy), ("rdbcompression", "no"), ("rdbchecksum", "no")]);
