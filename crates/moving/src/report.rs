@@ -46,7 +46,7 @@ impl<'a> MoveReport<'a> {
         }
         let verdict = match self.status() {
             0 => "Nothing stands in the way. How to move: docs/moving-in.md",
-            1 => "Nothing is missing; look at the lines above. How to move: docs/moving-in.md",
+            1 => "Nothing is known to be missing; look at the lines above. How to move: docs/moving-in.md",
             _ => "Something that is used is missing here.",
         };
         let _ = writeln!(out, "\n{verdict}");

@@ -532,7 +532,7 @@ fn log_persistence(host: &mut Host, config: &Config) {
         return;
     }
     let how = match config.save_points().is_empty() {
-        true => "by SAVE and BGSAVE alone, as there are no save points",
+        true => "only when SAVE or BGSAVE is sent, and not at a shutdown, because there are no save points",
         false => "at save points, by SAVE and BGSAVE, and at a regular shutdown",
     };
     let text = format!(

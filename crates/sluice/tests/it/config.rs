@@ -80,7 +80,7 @@ fn what_would_be_dangerous_to_ignore_stops_the_start_and_says_what_is_missing() 
 #[test]
 fn every_start_without_an_aof_says_what_is_kept() {
     for (points, when) in [
-        ("", "by SAVE and BGSAVE alone, as there are no save points"),
+        ("", "only when SAVE or BGSAVE is sent, and not at a shutdown, because there are no save points"),
         ("100 1", "at save points, by SAVE and BGSAVE"),
     ] {
         let server = Server::start(&["--save", points]);
