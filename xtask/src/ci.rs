@@ -27,9 +27,9 @@ const FUZZ_SECONDS: [u64; 2] = [20, 120];
 
 /// Number of seeds of the simulation of replication, from the first seed on; the tests use fewer, `deep`
 /// more.
-const SIM_SEEDS: u64 = 1000;
+const SIM_SEEDS: u64 = 600;
 /// Number of seeds of the simulation of clusters, from the first seed on.
-const CLUSTER_SEEDS: u64 = 500;
+const CLUSTER_SEEDS: u64 = 300;
 
 /// Number of faults in the histories of real clusters, for all histories together; three histories run at a
 /// time. `HISTORY_SEED` is the seed of the first history.
