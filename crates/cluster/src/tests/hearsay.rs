@@ -100,6 +100,31 @@ fn cl_g10_x6_flags_that_are_the_speakers_own_knowledge_are_not_taken_with_a_node
 }
 
 #[test]
+fn the_time_of_a_node_does_not_go_back_at_an_accepted_connection() {
+    let mut network = Network::cluster(2, 2);
+    network.run(1_000);
+    let mut now = network.now();
+    now.mono_ns -= 500_000_000;
+    let cluster = &mut network.peers[1].cluster;
+    let before = cluster.machine.time.now;
+    let ip = |last: u8| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+    assert!(cluster.accept(now, ip(9), ip(2)).is_some());
+    assert_eq!(cluster.machine.time.now, before);
+}
+
+/// The pause between two UPDATEs about one owner must not apply to the next node in the owner's place.
+#[test]
+fn x_10_a_deleted_owner_is_no_longer_the_last_one_of_an_update() {
+    let mut network = Network::cluster(3, 3);
+    let (one, two) = (network.id(1), network.id(2));
+    let m = &mut network.peers[0].cluster.machine;
+    let (one, two) = (m.table.find(&one).unwrap(), m.table.find(&two).unwrap());
+    m.table.node_mut(one).clocks.updated = Some((two, 5));
+    m.delete(two);
+    assert_eq!(m.table.node(one).clocks.updated, None);
+}
+
+#[test]
 fn cl_m23_a_reset_closes_connections_that_no_node_has_made_its_own() {
     let mut network = Network::cluster(2, 2);
     let ip = |last: u8| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
